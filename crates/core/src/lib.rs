@@ -1,0 +1,30 @@
+//! The words of Postrider and every decision it takes.
+//!
+//! Nothing here does I/O, knows a runtime or reads a clock: time and chance are arguments. The engine
+//! (`postrider-relay`) and every adapter build on these types; see ARCHITECTURE.md for the map.
+
+pub mod breaker;
+pub mod clock;
+pub mod entry;
+pub mod envelope;
+pub mod fault;
+pub mod key;
+pub mod limits;
+pub mod name;
+pub mod point;
+pub mod retry;
+pub mod route;
+pub mod settlement;
+pub mod sink;
+pub mod source;
+pub mod store;
+pub mod text;
+pub mod verdict;
+
+pub use entry::{Entry, EntryId, State};
+pub use envelope::Envelope;
+pub use fault::Fault;
+pub use key::Key;
+pub use settlement::Settlement;
+pub use text::{Arena, Span, Text};
+pub use verdict::{Refusal, Verdict};

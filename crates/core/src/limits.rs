@@ -1,0 +1,42 @@
+//! Everything has a limit, with its unit in its name. Configuration may lower or raise what is marked a default.
+
+use std::time::Duration;
+
+/// Entries in one claim, by default (the knee of the batch size, MEASUREMENTS.md).
+pub const BATCH_ENTRIES: usize = 1_000;
+/// Entries in one claim, at most.
+pub const BATCH_ENTRIES_MAX: usize = 10_000;
+/// Bytes that a relay holds in claims, by default.
+pub const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
+/// Claims that a relay keeps open at once: one being published, one settling, one being read, one slow.
+pub const CLAIMS_OPEN_MAX: usize = 4;
+/// Publish calls under way at once on one sink.
+pub const PUBLISHES_OPEN_MAX: usize = 2;
+/// Bytes of one event's payload, by default: what Kafka takes without being told otherwise.
+pub const PAYLOAD_BYTES: usize = 1_000_000;
+/// Bytes of one event's payload, at most.
+pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of a key's id.
+pub const KEY_BYTES_MAX: usize = 1_024;
+/// Bytes of an event type's name.
+pub const TYPE_BYTES_MAX: usize = 255;
+/// Extension attributes of one event.
+pub const EXTENSIONS_MAX: usize = 64;
+/// Exceptions (waiting, dead, parked) that a cursor carries before it stops reading on.
+pub const PARKED_ENTRIES_MAX: usize = 100_000;
+/// Kinds of events that a cursor carries as parked ranges.
+pub const PARKED_RANGES_MAX: usize = 1_000;
+/// Open gaps, as ranges, before a cursor stops reading on.
+pub const GAPS_MAX: usize = 100_000;
+/// Rows that one claim looks at before it hands back what it has.
+pub const SCAN_ROWS_MAX: usize = 20_000;
+/// Topics that have a breaker of their own at a time.
+pub const TOPICS_MAX: usize = 10_000;
+/// Characters kept of a refusal's reason.
+pub const REASON_CHARS_MAX: usize = 500;
+/// How long a publish call may take before what is unanswered is unknown (B5).
+pub const PUBLISH_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a lease holds without being extended.
+pub const LEASE_TTL: Duration = Duration::from_secs(10);
+/// How long a stop may take (below Kubernetes' grace of 30 s).
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(20);

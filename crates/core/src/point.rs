@@ -1,0 +1,36 @@
+//! Named points between the steps, where tests stop a process to kill it. Gone from release builds.
+
+use std::sync::OnceLock;
+
+static HOOK: OnceLock<fn(&'static str)> = OnceLock::new();
+
+/// Every point there is, in the order in which an entry passes them.
+pub const POINTS: &[&str] = &[
+    "claimed",           // the source handed a claim to the relay
+    "planned",           // messages are made, nothing is sent
+    "file.locked",       // the file sink holds the lock
+    "file.half-written", // half of a batch's bytes are in the file
+    "file.written",      // all bytes are written, none is synced
+    "file.synced",       // durable, the relay does not know yet
+    "judged",            // verdicts are in, nothing is settled
+    "sqlite.settling",   // the settling transaction has written, not committed
+    "sqlite.settled",    // committed, the relay does not know yet
+    "settled",           // the relay knows
+    "released",          // the claim is over
+];
+
+/// Installs what happens at a point; only the first call counts.
+pub fn install(hook: fn(&'static str)) {
+    let _ = HOOK.set(hook);
+}
+
+/// Passes a point. Costs nothing in a release build.
+#[inline]
+pub fn pass(name: &'static str) {
+    if cfg!(debug_assertions) {
+        debug_assert!(POINTS.contains(&name), "unknown point {name}");
+        if let Some(hook) = HOOK.get() {
+            hook(name);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Event → sink, topic.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{Entry, Envelope, Key, Text};
+
+/// What a route is chosen by: both are columns of the row, so a table can be read by it under any configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    /// The event's type.
+    pub event_type: Text,
+    /// Its aggregate's type.
+    pub aggregate_type: Text,
+}
+
+impl Kind {
+    /// The kind of an envelope.
+    #[must_use]
+    pub fn of(envelope: &Envelope) -> Self {
+        Self { event_type: envelope.event_type.clone(), aggregate_type: envelope.aggregate_type.clone() }
+    }
+}
+
+/// Where an event goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Destination {
+    /// The sink's name in the configuration.
+    pub sink: Text,
+    /// The topic within it.
+    pub topic: Text,
+}
+
+/// One `[[route]]`: what it matches, and where that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Event types, with `*` for any run of characters.
+    pub event_type: String,
+    /// The sink's name; none means the first.
+    pub sink: Option<Text>,
+    /// The topic, with `{type}`, `{domain}` and `{aggregate_type}` filled in; none means the layout's.
+    pub topic: Option<String>,
+}
+
+/// Chooses the destination of every kind of event. The first match wins.
+#[derive(Clone, Debug)]
+pub struct Router {
+    routes: Vec<Route>,
+    sink: Text,
+    topic: String,
+}
+
+impl Router {
+    /// `sink` and `topic` serve what no route matches. A topic `{domain}-events` is the convention of B3.
+    pub fn new(routes: Vec<Route>, sink: impl Into<Text>, topic: impl Into<String>) -> Self {
+        Self { routes, sink: sink.into(), topic: topic.into() }
+    }
+
+    /// Where a kind goes; an error says why it goes nowhere.
+    ///
+    /// ```
+    /// use postrider_core::route::{Kind, Router};
+    /// let router = Router::new(vec![], "kafka", "{domain}-events");
+    /// let kind = Kind { event_type: "loopers.order.created.v1".into(), aggregate_type: "Order".into() };
+    /// assert_eq!(router.route(&kind).unwrap().topic, "order-events");
+    /// ```
+    ///
+    /// # Errors
+    /// When the topic's pattern asks for a part that the event's type does not have.
+    pub fn route(&self, kind: &Kind) -> Result<Destination, String> {
+        let route = self.routes.iter().find(|route| matches(&route.event_type, &kind.event_type));
+        let sink = route.and_then(|route| route.sink.clone()).unwrap_or_else(|| self.sink.clone());
+        let pattern = route.and_then(|route| route.topic.as_deref()).unwrap_or(&self.topic);
+        Ok(Destination { sink, topic: fill(pattern, kind)? })
+    }
+}
+
+fn fill(pattern: &str, kind: &Kind) -> Result<Text, String> {
+    if !pattern.contains('{') {
+        return Ok(Text::from(pattern));
+    }
+    let mut topic = pattern.replace("{type}", &kind.event_type);
+    if topic.contains("{domain}") {
+        let domain = crate::name::parts(&kind.event_type).map(|name| name.domain).ok_or_else(|| {
+            format!(
+                "no route: the topic \"{pattern}\" needs a type like company.domain.action.v1, and \"{}\" is none; \
+                 add a [[route]] for it",
+                kind.event_type
+            )
+        })?;
+        topic = topic.replace("{domain}", domain);
+    }
+    Ok(Text::from(topic.replace("{aggregate_type}", &kebab(&kind.aggregate_type))))
+}
+
+/// `OrderLine` and `ORDER_LINE` both become `order-line`.
+fn kebab(name: &str) -> String {
+    let mut kebab = String::with_capacity(name.len() + 4);
+    let mut previous_lower = false;
+    for c in name.chars() {
+        if c.is_uppercase() && previous_lower {
+            kebab.push('-');
+        }
+        previous_lower = c.is_lowercase() || c.is_ascii_digit();
+        kebab.extend(if c == '_' || c == ' ' { '-' } else { c }.to_lowercase());
+    }
+    kebab
+}
+
+/// Whether a type matches a pattern in which `*` stands for any run of characters.
+#[must_use]
+pub fn matches(pattern: &str, value: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = value.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(previous) = last.replace(part) {
+            match rest.find(previous) {
+                Some(at) => rest = &rest[at + str::len(previous)..],
+                None => return false,
+            }
+        }
+    }
+    match last {
+        Some(last) => rest.ends_with(last),
+        None => rest.is_empty(),
+    }
+}
+
+/// What a relay holds back at the moment: keys that it has yet to settle, and destinations whose breaker is not closed.
+#[derive(Clone, Debug, Default)]
+pub struct Holds {
+    /// Keys with an entry whose failure is not settled yet.
+    pub keys: HashSet<Key>,
+    /// How many entries may go to a destination: zero while its breaker is open, a few while it is tried.
+    pub allowances: HashMap<Destination, u32>,
+    /// How many may go to any topic of a sink.
+    pub sink_allowances: HashMap<Text, u32>,
+}
+
+/// Why an entry is not handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// Its key is held: park it by (key, id).
+    Key,
+    /// Its route is held: park its kind as a range.
+    Route,
+}
+
+/// Holds as one claim asks them: allowances are used up as entries pass.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    holds: &'a Holds,
+    router: &'a Router,
+    passed: HashMap<Destination, u32>,
+    passed_by_sink: HashMap<Text, u32>,
+}
+
+impl<'a> Gate<'a> {
+    /// A gate for one claim.
+    #[must_use]
+    pub fn new(holds: &'a Holds, router: &'a Router) -> Self {
+        Self { holds, router, passed: HashMap::new(), passed_by_sink: HashMap::new() }
+    }
+
+    /// Whether an entry may be handed out now; if so, it is counted.
+    ///
+    /// # Errors
+    /// Why it is held.
+    pub fn pass(&mut self, entry: &Entry) -> Result<(), Hold> {
+        if entry.key.as_ref().is_some_and(|key| self.holds.keys.contains(key)) {
+            return Err(Hold::Key);
+        }
+        if self.routes_free() {
+            return Ok(());
+        }
+        self.pass_kind(&Kind::of(&entry.envelope))
+    }
+
+    /// Whether anything of a kind may be handed out now, without counting it.
+    #[must_use]
+    pub fn open(&self, kind: &Kind) -> bool {
+        if self.routes_free() {
+            return true;
+        }
+        // What has no route goes nowhere: it passes, and the relay buries it with the reason.
+        self.router.route(kind).map_or(true, |to| self.left(&to) > 0)
+    }
+
+    fn routes_free(&self) -> bool {
+        self.holds.allowances.is_empty() && self.holds.sink_allowances.is_empty()
+    }
+
+    fn left(&self, to: &Destination) -> u32 {
+        let topic = self.holds.allowances.get(to).map(|most| most.saturating_sub(count(&self.passed, to)));
+        let sink = self
+            .holds
+            .sink_allowances
+            .get(&to.sink)
+            .map(|most| most.saturating_sub(count(&self.passed_by_sink, &to.sink)));
+        topic.unwrap_or(u32::MAX).min(sink.unwrap_or(u32::MAX))
+    }
+
+    fn pass_kind(&mut self, kind: &Kind) -> Result<(), Hold> {
+        let Ok(to) = self.router.route(kind) else { return Ok(()) };
+        if self.left(&to) == 0 {
+            return Err(Hold::Route);
+        }
+        *self.passed_by_sink.entry(to.sink.clone()).or_default() += 1;
+        *self.passed.entry(to).or_default() += 1;
+        Ok(())
+    }
+}
+
+fn count<K: std::hash::Hash + Eq>(passed: &HashMap<K, u32>, key: &K) -> u32 {
+    passed.get(key).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(event_type: &'static str) -> Kind {
+        Kind { event_type: event_type.into(), aggregate_type: "OrderLine".into() }
+    }
+
+    /// B3: type → topic by convention, with an override per type.
+    #[test]
+    fn topic_by_convention_with_overrides() {
+        let viewed = Route {
+            event_type: "loopers.product.viewed.v1".into(),
+            sink: None,
+            topic: Some("product-view-events".into()),
+        };
+        let router = Router::new(vec![viewed], "kafka", "{domain}-events");
+        let topic = |name| router.route(&kind(name)).map(|to| to.topic.to_string());
+        assert_eq!(topic("loopers.order.created.v1").unwrap(), "order-events");
+        assert_eq!(topic("loopers.product.viewed.v1").unwrap(), "product-view-events");
+        assert!(topic("LEDGER_POSTED").unwrap_err().contains("[[route]]"));
+    }
+
+    #[test]
+    fn the_first_match_wins_and_names_its_sink() {
+        let to = |pattern: &str, sink: &'static str| Route {
+            event_type: pattern.into(),
+            sink: Some(sink.into()),
+            topic: Some("{aggregate_type}".into()),
+        };
+        let router = Router::new(vec![to("a.*", "first"), to("*", "second")], "none", "x");
+        assert_eq!(router.route(&kind("a.b")).unwrap().sink, "first");
+        let other = router.route(&kind("b.a")).unwrap();
+        assert_eq!((&*other.sink, &*other.topic), ("second", "order-line"));
+    }
+
+    #[test]
+    fn stars_match_any_run() {
+        for (pattern, value, expected) in [
+            ("a.*", "a.b.c", true),
+            ("a.*.c", "a.b.c", true),
+            ("a.*.c", "a.c", false),
+            ("*", "", true),
+            ("*b*", "abc", true),
+            ("*bc", "abcbc", true),
+            ("a", "ab", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, value), expected, "{pattern} on {value}");
+        }
+    }
+}

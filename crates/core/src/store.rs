@@ -1,0 +1,149 @@
+//! The same database seen by chores and operators: the cold path.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::BoxFuture;
+use crate::source::SourceError;
+use crate::{Entry, EntryId, Key, State, Text};
+
+/// Chores and operators' verbs. All of them commit synchronously.
+///
+/// # Contract
+/// - **STO-01** `depth` counts each entry once, in the state that a source would treat it as.
+/// - **STO-02** `list` and the verbs choose the same entries for the same [`Filter`], and no other.
+/// - **STO-03** A dry run writes nothing and answers what the real one would.
+/// - **STO-04** `revive` makes dead entries pending with no retries counted, and only dead ones.
+/// - **STO-05** `bury` makes pending entries dead with the operator's reason; what a relay holds or has published stays.
+/// - **STO-06** `prune` deletes published entries older than its age and nothing else, in batches.
+/// - **STO-07** `reap` makes available what a dead holder left, once, and touches nothing that is held or waiting.
+/// - **STO-08** A job is run by one holder at a time; a dead one's turn ends after its at-most time; a late holder's end of
+///   turn changes nothing.
+/// - **STO-09** A running source sees what a verb changed at its next claim.
+pub trait Store: Send + Sync {
+    /// How much there is in each state.
+    fn depth(&self) -> BoxFuture<'_, Result<Depth, SourceError>>;
+
+    /// Entries that match, oldest first.
+    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Vec<Listed>, SourceError>>;
+
+    /// One entry with all that is known of it.
+    fn show<'a>(&'a self, id: &'a EntryId) -> BoxFuture<'a, Result<Option<Shown>, SourceError>>;
+
+    /// Dead entries that match become pending; answers how many.
+    fn revive<'a>(&'a self, filter: &'a Filter, dry_run: bool) -> BoxFuture<'a, Result<u64, SourceError>>;
+
+    /// Pending entries that match become dead; answers how many.
+    fn bury<'a>(
+        &'a self,
+        filter: &'a Filter,
+        reason: &'a str,
+        dry_run: bool,
+    ) -> BoxFuture<'a, Result<u64, SourceError>>;
+
+    /// Deletes one batch of published entries that match; answers how many, zero when none is left.
+    fn prune<'a>(&'a self, filter: &'a Filter, dry_run: bool) -> BoxFuture<'a, Result<u64, SourceError>>;
+
+    /// Gives back what dead holders left; answers how many.
+    fn reap(&self) -> BoxFuture<'_, Result<u64, SourceError>>;
+
+    /// Takes a turn at a job if it is due and nobody has it.
+    fn take_turn<'a>(
+        &'a self,
+        job: &'a str,
+        at_most: Duration,
+    ) -> BoxFuture<'a, Result<Option<Turn>, SourceError>>;
+
+    /// Ends a turn: the job is due again after a while.
+    fn end_turn<'a>(&'a self, turn: Turn, next: Duration) -> BoxFuture<'a, Result<(), SourceError>>;
+}
+
+/// A turn at a job, fenced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The job's name.
+    pub job: String,
+    /// Whoever comes later has a higher one.
+    pub fence: i64,
+}
+
+/// How much there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// To be published and due.
+    pub pending: u64,
+    /// Of these or beside them, waiting for their next try.
+    pub waiting: u64,
+    /// Held back behind another entry of their key, or behind a topic that is away.
+    pub parked: u64,
+    /// In a relay's hands.
+    pub leased: u64,
+    /// Given up.
+    pub dead: u64,
+    /// Published and still in the table.
+    pub published: u64,
+    /// When the oldest unpublished entry was written.
+    pub oldest: Option<Timestamp>,
+    /// Ids that may still commit.
+    pub gaps_open: u64,
+    /// Who holds the lease, if anybody.
+    pub holder: Option<String>,
+    /// The key with the most entries held back behind it, and how many.
+    pub culprit: Option<(Key, u64)>,
+}
+
+/// Which entries; everything given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Any of these rows.
+    pub ids: Vec<EntryId>,
+    /// Event types, with `*`.
+    pub event_type: Option<String>,
+    /// A key's id.
+    pub key: Option<Text>,
+    /// A state.
+    pub state: Option<State>,
+    /// Written longer ago than this.
+    pub older_than: Option<Duration>,
+    /// Written more recently than this.
+    pub newer_than: Option<Duration>,
+    /// At most so many; none means all.
+    pub limit: Option<u64>,
+}
+
+/// One line of a list: no payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The row's id.
+    pub id: EntryId,
+    /// The event's id.
+    pub event_id: Text,
+    /// The event's type.
+    pub event_type: Text,
+    /// Its key.
+    pub key: Option<Key>,
+    /// Its state.
+    pub state: State,
+    /// Retries scheduled so far.
+    pub retries: u32,
+    /// When the event happened.
+    pub time: Timestamp,
+    /// When it is due, if it waits.
+    pub not_before: Option<Timestamp>,
+    /// What was last wrong.
+    pub error: Option<Text>,
+}
+
+/// One entry with all that is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The line that a list would show.
+    pub listed: Listed,
+    /// The entry itself.
+    pub entry: Entry,
+    /// Who holds it.
+    pub holder: Option<Text>,
+    /// When it was published, where the table says so.
+    pub published_at: Option<Timestamp>,
+}

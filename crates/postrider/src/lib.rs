@@ -1,0 +1,1 @@
+//! Append events to an outbox inside your own transaction.

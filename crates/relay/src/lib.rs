@@ -1,0 +1,1 @@
+//! The engine between an outbox and its brokers.

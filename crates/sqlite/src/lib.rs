@@ -1,0 +1,1 @@
+//! The SQLite outbox: source, store, append, migrations.
