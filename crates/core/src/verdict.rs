@@ -55,8 +55,13 @@ pub struct Rejection {
 /// Whose silence an [`Refusal::Unknown`] is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// The broker answered nobody: feeds the breaker, counts nothing.
-    Broker(Reason),
+    /// The broker, or this much of it, answered nobody: feeds that scope's breaker, counts nothing.
+    Broker {
+        /// How much of the broker was silent.
+        scope: Scope,
+        /// What is known.
+        reason: Reason,
+    },
     /// Its own partition answered a message sent later: this message's fault, so it counts.
     Own(Reason),
     /// Purged because of a neighbour: counts nothing, feeds nothing.
@@ -87,7 +92,7 @@ impl Refusal {
         match self {
             Self::Busy { reason, .. } | Self::Transient(reason) => reason.clone(),
             Self::Rejected(rejection) => rejection.reason.clone(),
-            Self::Unknown(Silence::Broker(reason) | Silence::Own(reason)) => reason.clone(),
+            Self::Unknown(Silence::Broker { reason, .. } | Silence::Own(reason)) => reason.clone(),
             Self::Unknown(Silence::Purged) => {
                 Reason(Text::from_static("purged with its producer before an answer came"))
             }

@@ -1,0 +1,87 @@
+//! Where each entry of a claim goes, decided before anything is sent.
+
+use std::collections::HashMap;
+
+use crate::limits::TOPICS_MAX;
+use crate::route::{Destination, Kind, Router};
+use crate::verdict::Reason;
+use crate::{Entry, Text};
+
+/// A destination's number, for as long as a relay runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicNo(pub usize);
+
+/// What is to be done with one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Publish it there.
+    Publish(TopicNo),
+    /// It can never be published as it is.
+    Bury(Reason),
+}
+
+/// Plans entries and remembers the way of each kind, so that patterns are matched once per kind, not per entry.
+#[derive(Debug)]
+pub struct Planner<'r> {
+    router: &'r Router,
+    ways: HashMap<Text, HashMap<Text, TopicNo>>,
+    numbers: HashMap<Destination, TopicNo>,
+    destinations: Vec<Destination>,
+}
+
+impl<'r> Planner<'r> {
+    /// A planner that knows no kind yet.
+    #[must_use]
+    pub fn new(router: &'r Router) -> Self {
+        Self { router, ways: HashMap::new(), numbers: HashMap::new(), destinations: Vec::new() }
+    }
+
+    /// Decides for one entry.
+    pub fn plan(&mut self, entry: &Entry) -> Plan {
+        if let Some(flaw) = &entry.flaw {
+            return Plan::Bury(Reason::new(flaw.0.clone()));
+        }
+        let (event_type, aggregate_type) = (&entry.envelope.event_type, &entry.envelope.aggregate_type);
+        if let Some(known) = self.ways.get(&**event_type).and_then(|ways| ways.get(&**aggregate_type)) {
+            return Plan::Publish(*known);
+        }
+        match self.find(&Kind::of(&entry.envelope)) {
+            Ok(topic) => Plan::Publish(topic),
+            Err(reason) => Plan::Bury(Reason::new(reason)),
+        }
+    }
+
+    /// The destination behind a number.
+    #[must_use]
+    pub fn destination(&self, topic: TopicNo) -> &Destination {
+        &self.destinations[topic.0]
+    }
+
+    fn find(&mut self, kind: &Kind) -> Result<TopicNo, String> {
+        let destination = self.router.route(kind)?;
+        let topic = match self.numbers.get(&destination) {
+            Some(topic) => *topic,
+            None if self.destinations.len() >= TOPICS_MAX => {
+                return Err(format!("no route: more than {TOPICS_MAX} topics; make the route's topic less specific"));
+            }
+            None => {
+                let topic = TopicNo(self.destinations.len());
+                self.destinations.push(destination.clone());
+                self.numbers.insert(destination, topic);
+                topic
+            }
+        };
+        if self.ways.len() < TOPICS_MAX {
+            let ways = self.ways.entry(own(&kind.event_type)).or_default();
+            if ways.len() < TOPICS_MAX {
+                ways.insert(own(&kind.aggregate_type), topic);
+            }
+        }
+        Ok(topic)
+    }
+}
+
+/// A copy that does not keep a whole batch's buffer alive.
+fn own(text: &Text) -> Text {
+    Text::from(text.to_string())
+}
