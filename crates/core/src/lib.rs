@@ -4,14 +4,18 @@
 //! (`postrider-relay`) and every adapter build on these types; see ARCHITECTURE.md for the map.
 
 pub mod breaker;
+pub mod broken;
 pub mod clock;
+pub mod cloudevents;
 pub mod entry;
 pub mod envelope;
+pub mod event;
 pub mod fault;
 pub mod judge;
 pub mod key;
 pub mod limits;
 pub mod name;
+pub mod nearest;
 pub mod plan;
 pub mod point;
 pub mod retry;
@@ -19,14 +23,18 @@ pub mod route;
 pub mod settlement;
 pub mod sink;
 pub mod source;
+pub mod span;
 pub mod store;
 pub mod text;
+pub mod validate;
 pub mod verdict;
 
 pub use entry::{Entry, EntryId, State};
 pub use envelope::Envelope;
+pub use event::{Draft, Event};
 pub use fault::Fault;
 pub use key::Key;
+pub use name::Names;
 pub use settlement::Settlement;
 pub use text::{Arena, Span, Text};
 pub use verdict::{Refusal, Verdict};

@@ -20,6 +20,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes of an event type's name.
 pub const TYPE_BYTES_MAX: usize = 255;
+/// Bytes of any other attribute of an event: its id, its source, an extension's value.
+pub const ATTRIBUTE_BYTES_MAX: usize = 1_024;
 /// Extension attributes of one event.
 pub const EXTENSIONS_MAX: usize = 64;
 /// Exceptions (waiting, dead, parked) that a cursor carries before it stops reading on.
@@ -32,6 +34,8 @@ pub const GAPS_MAX: usize = 100_000;
 pub const SCAN_ROWS_MAX: usize = 20_000;
 /// Topics that have a breaker of their own at a time.
 pub const TOPICS_MAX: usize = 10_000;
+/// Broken keys that a sink remembers one by one.
+pub const BROKEN_KEYS_MAX: usize = 10_000;
 /// Characters kept of a refusal's reason.
 pub const REASON_CHARS_MAX: usize = 500;
 /// How long a publish call may take before what is unanswered is unknown (B5).

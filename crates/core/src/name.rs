@@ -1,5 +1,15 @@
 //! Type names by convention: `{company}.{domain}.{action}.v{n}` (B3).
 
+/// Which names are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// Only those by the convention (native, Commerce).
+    #[default]
+    Convention,
+    /// Any.
+    Free,
+}
+
 /// The parts of a name that follows the convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
