@@ -8,7 +8,6 @@ use crate::tree::{File, files};
 
 const LINES_MAX: usize = 400;
 const CLOCK_FILE: &str = "crates/relay/src/system.rs";
-const SPAWN_FILE: &str = "crates/relay/src/system.rs";
 const POINT_FILE: &str = "crates/core/src/point.rs";
 /// The one place where a test may pause: between two looks at a condition, until its deadline.
 const WAIT_FILE: &str = "wait.rs";
@@ -65,11 +64,9 @@ fn broken(files: &[File]) -> Vec<String> {
             if in_crates && !in_tests && file.path != CLOCK_FILE {
                 forbid(CLOCKS, "time and chance are arguments: take a Clock");
             }
-            if in_crates && !in_tests && file.path != SPAWN_FILE {
-                forbid(SPAWNS, &format!("only {SPAWN_FILE} spawns tasks and threads"));
-            }
         }
     }
+    places.extend(second_spawners(files));
     places.extend(unpassed_points(files));
     places
 }
@@ -79,6 +76,18 @@ fn too_long(file: &File) -> Option<String> {
     let place =
         || format!("{}: {lines} lines, at most {LINES_MAX}: look for the second thing in it", file.path);
     (lines > LINES_MAX).then(place)
+}
+
+fn second_spawners(files: &[File]) -> Vec<String> {
+    let spawns = |file: &&File| {
+        let mut code = file.code.lines().take(file.tests_from());
+        file.path.starts_with("crates/") && code.any(|line| SPAWNS.iter().any(|word| line.contains(word)))
+    };
+    let spawners: Vec<&str> = files.iter().filter(spawns).map(|file| file.path.as_str()).collect();
+    match spawners.as_slice() {
+        [] | [_] => Vec::new(),
+        many => vec![format!("{}: only one file spawns tasks", many.join(", "))],
+    }
 }
 
 fn unpassed_points(files: &[File]) -> Vec<String> {
@@ -143,9 +152,12 @@ mod tests {
 
     #[test]
     fn one_file_spawns_tasks() {
-        assert_eq!(broken_in(SPAWN_FILE, "tokio::spawn(a);").len(), 0);
-        assert_eq!(broken_in("crates/relay/src/relay.rs", "tokio::spawn(a);").len(), 1);
-        assert_eq!(broken_in("crates/cli/src/run.rs", "Command::new(a).spawn();").len(), 0);
+        let spawner = |path| File::new(path, "fn a() {\n    tokio::spawn(b);\n}\n");
+        let process = File::new("crates/cli/src/run.rs", "Command::new(a).spawn();");
+        let tests = File::new("crates/cli/src/b.rs", "#[cfg(test)]\nmod tests { tokio::spawn(a) }");
+        assert_eq!(broken(&[spawner("crates/cli/src/a.rs"), process, tests]).len(), 0);
+        let places = broken(&[spawner("crates/cli/src/a.rs"), spawner("crates/relay/src/a.rs")]);
+        assert_eq!(places, ["crates/cli/src/a.rs, crates/relay/src/a.rs: only one file spawns tasks"]);
     }
 
     #[test]
