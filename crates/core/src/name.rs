@@ -1,7 +1,8 @@
 //! Type names by convention: `{company}.{domain}.{action}.v{n}` (B3).
 
 /// Which names are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Names {
     /// Only those by the convention (native, Commerce).
     #[default]

@@ -1,0 +1,165 @@
+//! How a table spells an entry.
+//!
+//! A layout is a TOML file: the table, its columns, its status words, its way of being claimed. Everything that a
+//! table has no column for lives in Postrider's own tables beside it (F1).
+
+mod built_in;
+mod column;
+mod identifier;
+mod json_path;
+mod retry;
+mod spelled;
+mod status;
+mod time;
+mod validate;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use column::{Column, Columns};
+pub use identifier::Identifier;
+pub use json_path::JsonPath;
+pub use status::Words;
+pub use time::{TimeForm, Zone};
+
+use crate::Names;
+use crate::retry::Policy;
+
+/// How a table spells an entry.
+///
+/// ```
+/// use postrider_core::layout::{Layout, Way};
+/// let native = Layout::built_in("native").unwrap();
+/// assert_eq!(native.way, Way::Cursor);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// What the layout is called.
+    pub name: String,
+    /// The table's schema, where it is not the connection's own.
+    pub schema: Option<Identifier>,
+    /// The table.
+    pub table: Identifier,
+    /// The way of claiming.
+    pub way: Way,
+    /// What stays in order.
+    pub order: Order,
+    /// Which type names are taken.
+    pub names: Names,
+    /// The topic's pattern where no route names one ([`crate::route`]).
+    pub topic: String,
+    /// How often the table is asked.
+    pub interval: Interval,
+    /// Entries in one claim.
+    pub batch: usize,
+    /// Whether a dead entry holds its key.
+    pub on_dead: OnDead,
+    /// What the payload is.
+    pub payload: Payload,
+    /// The zone of times that are written without one.
+    pub zone: Zone,
+    /// Where each part of an entry stands.
+    pub columns: Columns,
+    /// The words of the status column, where there is one.
+    pub status: Option<Words>,
+    /// How published shows.
+    pub published: Published,
+    /// How often and when a failed try is repeated.
+    pub retry: Policy,
+    /// How long published entries are kept; none means for ever.
+    pub retention: Option<Duration>,
+    /// What the names of Postrider's own tables begin with.
+    pub side: Identifier,
+    /// How a message is made of an entry.
+    pub message: MessageForm,
+}
+
+/// The way of claiming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Read by id after the position: append-only tables.
+    Cursor,
+    /// Entries are marked with an owner and an expiry: status tables.
+    Lease,
+    /// Row locks are held in the open transaction while publishing.
+    Hold,
+    /// The database's own log.
+    Log,
+}
+
+impl Way {
+    /// The word that a layout file has for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cursor => "cursor",
+            Self::Lease => "lease",
+            Self::Hold => "hold",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// What stays in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// The entries of one key.
+    Key,
+    /// Nothing: best effort by time.
+    None,
+}
+
+/// How often the table is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    /// More often while there is something to do.
+    Adaptive,
+    /// Always after this long.
+    Every(Duration),
+}
+
+/// Whether a dead entry holds its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDead {
+    /// Its key waits for an operator.
+    Hold,
+    /// Its key goes on.
+    Skip,
+}
+
+/// What the payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Payload {
+    /// JSON, as text or in a column type of the database's own.
+    Json,
+    /// Whatever the content type says, as bytes or text.
+    Bytes,
+}
+
+/// How published shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Published {
+    /// By the status column's word; on a cursor by the position.
+    Status,
+    /// The row is deleted.
+    Delete,
+}
+
+/// How a message is made of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageForm {
+    /// One CloudEvents JSON object holds everything.
+    Structured,
+    /// The payload is the body, the attributes are headers.
+    Binary,
+}
+
+#[cfg(test)]
+mod tests;

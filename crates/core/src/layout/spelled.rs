@@ -1,0 +1,127 @@
+//! A layout as its file spells it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+use super::retry::Retry;
+use super::{
+    Columns, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, Published, Way, Words, Zone,
+};
+use crate::nearest::toml_fault;
+use crate::retry::Policy;
+use crate::span::TimeSpan;
+use crate::{Fault, Names, limits};
+
+impl Layout {
+    /// Reads a layout file's bytes; `place` is what its faults call it.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its line where it has one.
+    pub fn parse(place: &str, bytes: &[u8]) -> Result<Self, Fault> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            Fault::new(place, "it is not UTF-8 text", "A layout is a TOML file: give the path of one.")
+                .caused_by(error)
+        })?;
+        let spelled: Spelled = toml::from_str(text).map_err(|error| toml_fault(place, text, &error))?;
+        let layout = spelled.layout();
+        layout.validate(place)?;
+        Ok(layout)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spelled {
+    name: String,
+    schema: Option<Identifier>,
+    table: Identifier,
+    way: Way,
+    order: Option<Order>,
+    names: Option<Names>,
+    topic: Option<String>,
+    interval: Option<Interval>,
+    batch: Option<usize>,
+    on_dead: Option<OnDead>,
+    payload: Option<Payload>,
+    #[serde(default)]
+    zone: Zone,
+    columns: Columns,
+    status: Option<Words>,
+    published: Option<Published>,
+    #[serde(default)]
+    retry: Retry,
+    retention: Option<Retention>,
+    side: Option<Identifier>,
+    message: Option<MessageForm>,
+}
+
+impl Spelled {
+    fn layout(self) -> Layout {
+        let names = self.names.unwrap_or(Names::Free);
+        let by_convention = match names {
+            Names::Convention => "{domain}-events",
+            Names::Free => "{aggregate_type}-events",
+        };
+        Layout {
+            name: self.name,
+            schema: self.schema,
+            table: self.table,
+            way: self.way,
+            order: self.order.unwrap_or(Order::Key),
+            names,
+            topic: self.topic.unwrap_or_else(|| by_convention.to_owned()),
+            interval: self.interval.unwrap_or(Interval::Adaptive),
+            batch: self.batch.unwrap_or(limits::BATCH_ENTRIES),
+            on_dead: self.on_dead.unwrap_or(OnDead::Hold),
+            payload: self.payload.unwrap_or(Payload::Json),
+            zone: self.zone,
+            columns: self.columns,
+            status: self.status,
+            published: self.published.unwrap_or(Published::Status),
+            retry: Policy::from(self.retry),
+            retention: self.retention.and_then(|retention| retention.0),
+            side: self.side.unwrap_or_else(|| Identifier::new("postrider_").expect("a plain name")),
+            message: self.message.unwrap_or(MessageForm::Structured),
+        }
+    }
+}
+
+/// `"adaptive"` or a span.
+impl<'de> Deserialize<'de> for Interval {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let every = deserializer.deserialize_str(SpanOr("adaptive"))?;
+        Ok(every.map_or(Self::Adaptive, Self::Every))
+    }
+}
+
+/// `"none"` or a span.
+struct Retention(Option<Duration>);
+
+impl<'de> Deserialize<'de> for Retention {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(SpanOr("none")).map(Self)
+    }
+}
+
+/// A span, or one word that stands for none.
+struct SpanOr(&'static str);
+
+impl Visitor<'_> for SpanOr {
+    type Value = Option<Duration>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" or a span of time like \"200ms\" or \"7d\"", self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<Duration>, E> {
+        if text == self.0 {
+            return Ok(None);
+        }
+        let span: TimeSpan =
+            text.parse().map_err(|problem| E::custom(format!("{problem}, or \"{}\"", self.0)))?;
+        if span.0.is_zero() { Err(E::custom("zero is no span to wait")) } else { Ok(Some(span.0)) }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a layout must be: an impossible mapping is named before any table is touched.
+
+use super::{Column, Layout, Published, TimeForm, Way};
+use crate::{Fault, limits};
+
+/// The parts of an entry that are times.
+const TIMES: [&str; 4] = ["time", "not_before", "published_at", "leased_at"];
+/// The parts that Postrider writes, or finds rows by: only a column can hold them.
+const WRITTEN: [&str; 11] = [
+    "id",
+    "payload",
+    "status",
+    "retries",
+    "retries_max",
+    "not_before",
+    "error",
+    "published_at",
+    "lease_owner",
+    "leased_at",
+    "version",
+];
+
+impl Layout {
+    /// Whether the mapping is possible. Run by [`Layout::parse`], and again where a field was overridden.
+    ///
+    /// # Errors
+    /// The first thing that is impossible, with its remedy.
+    pub fn validate(&self, place: &str) -> Result<(), Fault> {
+        let checks = [
+            Self::names_are_sound,
+            Self::columns_are_possible,
+            Self::words_are_sound,
+            Self::way_has_its_columns,
+        ];
+        let fault = |(problem, remedy): Problem| {
+            Fault::new(format!("{place}: layout \"{}\"", self.name), problem, remedy)
+        };
+        checks.into_iter().try_for_each(|check| check(self)).map_err(fault)
+    }
+
+    fn names_are_sound(&self) -> Result<(), Problem> {
+        const NAME_BYTES_MAX: usize = 100;
+        // Postrider's own tables have up to 16 more characters after the prefix.
+        const SIDE_BYTES_MAX: usize = 40;
+        let plain = |text: &str| {
+            !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
+        };
+        require(plain(&self.name), || {
+            ("its name is empty, too long or has control characters".into(), "Give it a short name.".into())
+        })?;
+        require(plain(&self.topic), || {
+            (
+                "its topic is empty, too long or has control characters".into(),
+                "Name a topic, for example topic = \"{domain}-events\".".into(),
+            )
+        })?;
+        require(self.side.as_str().len() <= SIDE_BYTES_MAX, || {
+            (
+                format!("side = \"{}\" is longer than {SIDE_BYTES_MAX} bytes", self.side),
+                "Choose a shorter prefix.".into(),
+            )
+        })?;
+        require((1..=limits::BATCH_ENTRIES_MAX).contains(&self.batch), || {
+            (
+                format!("batch = {} is not from 1 to {}", self.batch, limits::BATCH_ENTRIES_MAX),
+                "Choose a batch within these bounds; 1000 is the usual one.".into(),
+            )
+        })
+    }
+
+    fn columns_are_possible(&self) -> Result<(), Problem> {
+        let columns = &self.columns;
+        for (key, column) in [
+            ("id", &columns.id),
+            ("type", &columns.event_type),
+            ("payload", &columns.payload),
+            ("time", &columns.time),
+        ] {
+            require(column.is_some(), || {
+                (
+                    format!("columns.{key} is missing"),
+                    format!(
+                        "Name the table's column for it, or, where it has none, add one{}.",
+                        if key == "type" || key == "time" { " or give a constant" } else { "" }
+                    ),
+                )
+            })?;
+        }
+        for (key, column) in columns.given() {
+            let named = column.name().is_some();
+            require(named || !WRITTEN.contains(&key), || {
+                (
+                    format!(
+                        "columns.{key} is a constant or a JSON path, and Postrider has to find or write it"
+                    ),
+                    format!(
+                        "Name a column, or leave columns.{key} out: then it is kept in Postrider's own table."
+                    ),
+                )
+            })?;
+            let formed = matches!(column, Column::Named(_, form) if *form != TimeForm::Text);
+            require(!formed || TIMES.contains(&key), || {
+                (format!("columns.{key} is no time, and has a time's form"), "Leave out \"as\" there.".into())
+            })?;
+        }
+        if let Some(Column::Constant(time)) = &columns.time {
+            require(self.zone.read(time).is_some(), || {
+                (
+                    format!("columns.time is the constant \"{time}\", which is no time"),
+                    "Write it like 2026-01-01T00:00:00Z.".into(),
+                )
+            })?;
+        }
+        if let Some(Column::Constant(number)) = &columns.sequence {
+            require(number.parse::<i64>().is_ok(), || {
+                (
+                    format!("columns.sequence is the constant \"{number}\", which is no number"),
+                    "Map a column or a JSON path.".into(),
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn words_are_sound(&self) -> Result<(), Problem> {
+        let Some(words) = &self.status else { return Ok(()) };
+        let given: Vec<_> = words.given().collect();
+        for (at, (key, word)) in given.iter().enumerate() {
+            require(!word.is_empty(), || {
+                (format!("status.{key} is empty"), "Give the word that the table has for it.".into())
+            })?;
+            if let Some((other, _)) = given[..at].iter().find(|(_, before)| before == word) {
+                return Err((format!("status.{key} and status.{other} are the same word \"{word}\""), "Each state needs a word of its own; leave out what the table has no word for (leased, retry).".into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn way_has_its_columns(&self) -> Result<(), Problem> {
+        let (way, columns) = (self.way.word(), &self.columns);
+        if self.way == Way::Cursor || self.way == Way::Log {
+            require(columns.status.is_none() && self.status.is_none(), || {
+                (
+                    format!("way = \"{way}\" never writes a status, and a status is mapped"),
+                    "Use way = \"lease\" for a status table, or leave [status] and columns.status out."
+                        .into(),
+                )
+            })?;
+            return require(self.published == Published::Status, || {
+                (
+                    format!("way = \"{way}\" does not delete, and published = \"delete\" is set"),
+                    "Leave published out and set a retention instead.".into(),
+                )
+            });
+        }
+        require(columns.status.is_some(), || {
+            (
+                format!("way = \"{way}\" needs a status column, and columns.status is missing"),
+                "Map it, or use way = \"cursor\" on a table with an auto-incremented id.".into(),
+            )
+        })?;
+        let words = self.status.as_ref().ok_or_else(|| {
+            (
+                format!("way = \"{way}\" needs the table's status words, and [status] is missing"),
+                "Give at least pending, published and dead.".to_owned(),
+            )
+        })?;
+        require(words.published.is_some() || self.published == Published::Delete, || {
+            (
+                "status.published is missing".into(),
+                "Give the word for published entries, or set published = \"delete\".".into(),
+            )
+        })
+    }
+}
+
+type Problem = (String, String);
+
+fn require(holds: bool, problem: impl FnOnce() -> Problem) -> Result<(), Problem> {
+    if holds { Ok(()) } else { Err(problem()) }
+}
