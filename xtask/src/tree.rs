@@ -30,7 +30,10 @@ impl File {
         if all {
             return 0;
         }
-        self.code.lines().position(|line| line.trim() == "#[cfg(test)]").unwrap_or(usize::MAX)
+        let lines: Vec<&str> = self.code.lines().map(str::trim).collect();
+        let opens =
+            |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].contains("mod ") && !pair[1].ends_with(';');
+        lines.windows(2).position(opens).unwrap_or(usize::MAX)
     }
 }
 
@@ -77,7 +80,11 @@ mod tests {
             File::new("crates/core/src/a.rs", "fn a() {}\n#[cfg(test)]\nmod tests {}\n").tests_from(),
             1
         );
-        assert_eq!(File::new("crates/core/src/a.rs", "// #[cfg(test)]\n").tests_from(), usize::MAX);
+        for none in
+            ["// #[cfg(test)]\nmod tests {}\n", "#[cfg(test)]\nmod tests;\n", "#[cfg(test)]\nfn a() {}\n"]
+        {
+            assert_eq!(File::new("crates/core/src/a.rs", none).tests_from(), usize::MAX, "{none}");
+        }
         assert_eq!(File::new("crates/cli/tests/a.rs", "fn a() {}\n").tests_from(), 0);
     }
 }
