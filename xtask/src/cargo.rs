@@ -68,7 +68,7 @@ pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<(), 
         (true, 0) if counted.is_empty() => Err("no test has that name".to_owned()),
         (true, 0) => Ok(()),
         (_, 0) => Err(format!("`{}` ended with {status}", line(command))),
-        (_, failed) => Err(format!("{failed} tests failed")),
+        (_, failed) => Err(format!("failed tests: {failed}")),
     }
 }
 
