@@ -1,0 +1,132 @@
+//! Judge: from verdicts to settlements.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use postrider_core::judge::{Judgement, Signal, judge};
+use postrider_core::source::Source;
+use postrider_core::verdict::{Reason, Rejection, Scope, Silence};
+use postrider_core::{Refusal, Settlement, Verdict, point};
+
+use crate::claims::Ticket;
+use crate::engine::Engine;
+use crate::observe::Step;
+use crate::publish::{Shipment, ShipmentNo};
+
+impl<S: Source> Engine<'_, S> {
+    /// Takes in verdicts as they arrive.
+    pub(crate) fn judge(&mut self, number: ShipmentNo, verdicts: Vec<(usize, Verdict)>) {
+        // Out of the map while it is judged, so that the engine's other parts can change.
+        let Some(mut shipment) = self.shipments.open.remove(&number) else { return };
+        for (index, verdict) in verdicts {
+            self.judge_one(&mut shipment, index, verdict);
+        }
+        self.shipments.open.insert(number, shipment);
+        self.say_circuits();
+        point::pass("judged");
+    }
+
+    fn judge_one(&mut self, shipment: &mut Shipment, index: usize, mut verdict: Verdict) {
+        let Some(answered) = shipment.answered.get_mut(index) else { return };
+        if std::mem::replace(answered, true) {
+            return;
+        }
+        let ticket = shipment.tickets[index];
+        if let Verdict::Refusal(Refusal::Rejected(Rejection { in_company, .. })) = &mut verdict
+            && *in_company
+        {
+            // Whoever was sent alone has no company to hide in.
+            *in_company = shipment.tickets.iter().filter(|other| other.topic == ticket.topic).count() > 1;
+            *shipment.companies.entry(ticket.topic).or_default() += usize::from(*in_company);
+        }
+        shipment.all_receipts &= verdict == Verdict::Receipt;
+        let granted = shipment.granted[index].load(Ordering::Relaxed);
+        self.settle_verdict(ticket, shipment, granted, &verdict);
+        self.answer_key(ticket, verdict == Verdict::Receipt);
+    }
+
+    fn settle_verdict(&mut self, ticket: Ticket, shipment: &Shipment, granted: bool, verdict: &Verdict) {
+        let Some(claim) = self.claims.get(ticket.claim) else { return };
+        let entry = &claim.entries[ticket.index];
+        let chance = match verdict {
+            Verdict::Receipt => 0.0,
+            Verdict::Refusal(_) => (self.relay.chance.lock().unwrap_or_else(PoisonError::into_inner))(),
+        };
+        let Judgement { settlement, signal } = judge(entry, verdict, &self.relay.settings.retry, chance);
+        let to = self.destination(ticket.topic);
+        match verdict {
+            Verdict::Receipt => self.saw(&Step::Published { entry, to }),
+            Verdict::Refusal(refusal) => {
+                self.saw(&Step::Refused { entry, to, refusal, settlement: &settlement });
+                if let Settlement::Dead { reason, .. } = &settlement {
+                    self.saw(&Step::Buried { entry, reason: &reason.0 });
+                }
+            }
+        }
+        let now = self.now();
+        if granted {
+            self.breakers().tell(shipment.sink, ticket.topic, signal, now);
+        }
+        match signal {
+            Signal::Success => self.away_since = None,
+            Signal::Failure(_) => {
+                self.away_since.get_or_insert(now);
+            }
+            Signal::Silent => {}
+        }
+        self.decide(ticket, settlement);
+    }
+
+    /// Lets a key go on behind a receipt, and gives back what waits behind anything else.
+    fn answer_key(&mut self, ticket: Ticket, receipt: bool) {
+        let Some(number) = ticket.key else { return };
+        let key = self.keys.get_mut(number);
+        key.in_flight -= 1;
+        if !receipt {
+            for behind in self.keys.break_off(number) {
+                self.decide(behind, Settlement::Released);
+            }
+        } else if key.in_flight == 0
+            && let Some(next) = key.waiting.pop_front()
+        {
+            let sink = self.sink_of(next.topic).expect("a waiting ticket's sink is known");
+            self.lanes[sink.0].ready.push_front(Ticket { next: true, ..next });
+        }
+    }
+
+    /// A publish call is over. What it left unanswered is unknown.
+    pub(crate) fn published(&mut self, number: ShipmentNo) {
+        while let Ok((answered, verdicts)) = self.verdicts.try_recv() {
+            self.judge(answered, verdicts);
+        }
+        let Some(mut shipment) = self.shipments.open.remove(&number) else { return };
+        let silent: Vec<usize> =
+            (0..shipment.answered.len()).filter(|index| !shipment.answered[*index]).collect();
+        if !silent.is_empty() {
+            self.saw(&Step::Overdue { sink: self.sink_name(shipment.sink), entries: silent.len() });
+        }
+        for index in silent {
+            let verdict = if self.ending.stopping() {
+                Silence::Purged
+            } else {
+                Silence::Broker {
+                    scope: Scope::Sink,
+                    reason: Reason::new("the sink gave no answer by its deadline"),
+                }
+            };
+            self.judge_one(&mut shipment, index, Verdict::Refusal(Refusal::Unknown(verdict)));
+        }
+        let lane = &mut self.lanes[shipment.sink.0];
+        lane.calls -= 1;
+        let mut topics: Vec<_> = shipment.tickets.iter().map(|ticket| ticket.topic).collect();
+        topics.dedup();
+        for topic in &topics {
+            match shipment.companies.get(topic) {
+                Some(company) if *company > 0 => lane.halve(*topic, *company),
+                _ => lane.grow(*topic, self.relay.settings.batch_entries),
+            }
+        }
+        self.breakers().called(shipment.sink, &topics, shipment.all_receipts);
+        self.say_circuits();
+    }
+}

@@ -1,0 +1,130 @@
+//! The keys that a relay has in hand: who is in flight, who waits behind it, who broke.
+
+use std::collections::{HashMap, VecDeque};
+
+use postrider_core::plan::TopicNo;
+use postrider_core::{Key, Text};
+
+use crate::claims::{ClaimNo, Ticket};
+
+/// A key's place in the table, for as long as the relay has an entry of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyNo(u32);
+
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    numbers: HashMap<Key, KeyNo>,
+    states: Vec<KeyState>,
+    free: Vec<KeyNo>,
+    broken: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct KeyState {
+    key: Key,
+    /// Entries claimed and not yet settled durably.
+    unsettled: u32,
+    /// Messages without a verdict.
+    pub(crate) in_flight: u32,
+    /// Where they went.
+    pub(crate) topic: TopicNo,
+    /// A message got no receipt: what follows goes back to the source, which knows when it may come again.
+    broken: bool,
+    /// Entries behind the message in flight.
+    pub(crate) waiting: VecDeque<Ticket>,
+}
+
+impl Keys {
+    /// Counts one more unsettled entry of a key.
+    pub(crate) fn enter(&mut self, key: &Key) -> KeyNo {
+        if let Some(number) = self.numbers.get(key) {
+            self.states[number.0 as usize].unsettled += 1;
+            return *number;
+        }
+        // A copy: the entry's own text would keep its whole batch alive for as long as the key is busy.
+        let key = Key { scope: Text::from(key.scope.to_string()), id: Text::from(key.id.to_string()) };
+        let state = KeyState {
+            key: key.clone(),
+            unsettled: 1,
+            in_flight: 0,
+            topic: TopicNo(0),
+            broken: false,
+            waiting: VecDeque::new(),
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.states[number.0 as usize] = state;
+                number
+            }
+            None => {
+                self.states.push(state);
+                KeyNo(
+                    u32::try_from(self.states.len() - 1)
+                        .expect("keys in hand are bounded by the bytes in flight"),
+                )
+            }
+        };
+        self.numbers.insert(key, number);
+        number
+    }
+
+    pub(crate) fn get_mut(&mut self, number: KeyNo) -> &mut KeyState {
+        &mut self.states[number.0 as usize]
+    }
+
+    pub(crate) fn is_broken(&self, number: KeyNo) -> bool {
+        self.states[number.0 as usize].broken
+    }
+
+    /// Marks a key whose message got no receipt, and hands over what waited behind it.
+    pub(crate) fn break_off(&mut self, number: KeyNo) -> VecDeque<Ticket> {
+        let state = &mut self.states[number.0 as usize];
+        if !state.broken {
+            state.broken = true;
+            self.broken += 1;
+        }
+        std::mem::take(&mut state.waiting)
+    }
+
+    /// Takes out what waits of one claim.
+    pub(crate) fn take_waiting(&mut self, claim: ClaimNo) -> Vec<Ticket> {
+        let mut taken = Vec::new();
+        for state in &mut self.states {
+            state.waiting.retain(|ticket| {
+                let gone = ticket.claim == claim;
+                if gone {
+                    taken.push(*ticket);
+                }
+                !gone
+            });
+        }
+        taken
+    }
+
+    /// Takes out everything that waits.
+    pub(crate) fn take_all_waiting(&mut self) -> Vec<Ticket> {
+        self.states.iter_mut().flat_map(|state| std::mem::take(&mut state.waiting)).collect()
+    }
+
+    /// One entry of a key is settled, or its claim is void. With the last one the key is forgotten, its hold with it.
+    pub(crate) fn leave(&mut self, number: KeyNo) {
+        let state = &mut self.states[number.0 as usize];
+        state.unsettled -= 1;
+        if state.unsettled == 0 {
+            self.broken -= usize::from(state.broken);
+            self.numbers.remove(&state.key);
+            self.free.push(number);
+        }
+    }
+
+    /// Keys that the source must not hand out.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &Key> {
+        let any = self.broken > 0;
+        self.numbers
+            .values()
+            .take_while(move |_| any)
+            .map(|number| &self.states[number.0 as usize])
+            .filter(|state| state.broken)
+            .map(|state| &state.key)
+    }
+}
