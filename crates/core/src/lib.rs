@@ -6,11 +6,14 @@
 pub mod breaker;
 pub mod broken;
 pub mod clock;
+pub mod cursor;
 pub mod cloudevents;
+mod convention;
 pub mod entry;
 pub mod envelope;
 pub mod event;
 pub mod fault;
+pub mod gaps;
 pub mod judge;
 pub mod key;
 pub mod layout;
