@@ -1,1 +1,8 @@
 //! A deterministic world for the relay.
+//!
+//! The real relay runs on a simulated clock, source and sink; a seed decides everything else: who goes next, what
+//! fails, who dies. The checkers then look at what the broker and the outbox hold.
+
+pub mod chance;
+pub mod clock;
+pub mod executor;
