@@ -1,0 +1,41 @@
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::filter::VerbArgs;
+use crate::output::{data, json};
+use crate::{human, outbox};
+
+/// Makes pending entries dead: they are not published until they are revived.
+///
+/// What a relay holds or has published stays as it is.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  postrider bury 17 --reason 'wrong price, see INC-42'
+  postrider bury --key 17 --dry-run")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    verb: VerbArgs,
+
+    /// Why; `postrider show` tells it.
+    #[arg(long, default_value = "buried by an operator")]
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct Done {
+    buried: u64,
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    let filter = args.verb.filter("bury")?;
+    let dry_run = args.verb.dry_run;
+    let buried = outbox::store(config).await?.bury(&filter, &args.reason, dry_run).await?;
+    if args.verb.json {
+        return json(&Done { buried, dry_run });
+    }
+    let would = if dry_run { "would be" } else { "are" };
+    data(&format!("{} {would} dead; `postrider revive` brings them back.\n", human::entries(buried)))
+}

@@ -1,0 +1,36 @@
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::filter::VerbArgs;
+use crate::output::{data, json};
+use crate::{human, outbox};
+
+/// Makes dead entries pending again, with no retries counted.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  postrider revive 17 18
+  postrider revive --type 'shop.order.*' --newer-than 1h --dry-run
+  postrider revive --all")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    verb: VerbArgs,
+}
+
+#[derive(Serialize)]
+struct Done {
+    revived: u64,
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    let filter = args.verb.filter("revive")?;
+    let dry_run = args.verb.dry_run;
+    let revived = outbox::store(config).await?.revive(&filter, dry_run).await?;
+    if args.verb.json {
+        return json(&Done { revived, dry_run });
+    }
+    let would = if dry_run { "would be" } else { "are" };
+    data(&format!("{} {would} pending again.\n", human::entries(revived)))
+}

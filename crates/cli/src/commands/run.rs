@@ -1,0 +1,137 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use postrider_core::clock::Clock;
+use postrider_core::layout::Layout;
+use postrider_core::store::{Depth, Store};
+use postrider_relay::{Chance, Chore, Ended, Relay, Stop, Summary, SystemClock, Tend};
+
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+use crate::human::{count, entries, events, span};
+use crate::log::Steps;
+use crate::output::note;
+use crate::{layout, outbox, settings, signals, sinks};
+
+/// How often what a dead relay left is looked for, and what is published is pruned.
+const REAP_EVERY: Duration = Duration::from_secs(10);
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+
+/// Relays events until it is stopped.
+///
+/// SIGTERM or Ctrl-C stops it gracefully: what was claimed is settled or given back within stop_timeout; a second one
+/// ends it at once. A broker that is down never ends it, nor does a database that goes away after the start.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  postrider run                                 until Ctrl-C
+  postrider run -v                              says each step on stderr
+  postrider run --until-empty --timeout 1m      publishes what is there, for scripts and jobs
+
+Exit codes: 0 stopped or emptied; 2 bad configuration; 3 the database could not be reached at the start;
+4 with --until-empty, the broker stayed away for --timeout.")]
+pub(crate) struct Args {
+    /// Stops when nothing is left to do, and says what is waiting, held back or dead.
+    #[arg(long)]
+    until_empty: bool,
+
+    /// With --until-empty: gives up when the broker stays away for this long.
+    #[arg(long, value_name = "TIME", requires = "until_empty", default_value = "30s")]
+    #[arg(value_parser = postrider_core::span::parse)]
+    timeout: Duration,
+}
+
+pub(crate) async fn run(args: Args, config: &Config) -> Result<(), Failure> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let layout = layout::load(config)?;
+    let mut settings = settings::settings(config, &layout);
+    settings.until_empty = args.until_empty.then_some(args.timeout);
+    let sinks = sinks::open(config, &clock)?;
+    let (source, store) = outbox::source(config, &clock).await?;
+    let relay = Relay {
+        source,
+        sinks,
+        router: settings::router(config, &layout),
+        settings,
+        clock: clock.clone(),
+        chance: chance(),
+        observer: Arc::new(Steps),
+    };
+    let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock };
+    let summary = until_stopped(&relay, &tend).await?;
+    report(&args, &summary, &*store).await
+}
+
+/// Runs both until the relay ends. A second signal drops them where they stand.
+async fn until_stopped<S: postrider_core::source::Source>(
+    relay: &Relay<S>,
+    tend: &Tend,
+) -> Result<Summary, Failure> {
+    let stop = Stop::new();
+    let both = async {
+        let relayed = async {
+            let summary = relay.run(&stop).await;
+            stop.stop();
+            summary
+        };
+        tokio::join!(relayed, tend.run(&stop)).0
+    };
+    tokio::select! {
+        summary = both => summary.map_err(|fault| Failure::new(Code::Failed, fault)),
+        () = signals::stop_twice(&stop, relay.settings.stop_timeout) => Err(Failure::told(Code::Failed)),
+    }
+}
+
+pub(crate) fn chance() -> Chance {
+    let mut rng = fastrand::Rng::new();
+    Mutex::new(Box::new(move || rng.f64()))
+}
+
+fn chores(config: &Config, layout: &Layout) -> Vec<(Chore, Duration)> {
+    let prune = settings::retention(config, layout).map(|keep| (Chore::Prune { keep }, PRUNE_EVERY));
+    std::iter::once((Chore::Reap, REAP_EVERY)).chain(prune).collect()
+}
+
+async fn report(args: &Args, summary: &Summary, store: &dyn Store) -> Result<(), Failure> {
+    if summary.abandoned > 0 {
+        return Err(Failure::failed(
+            "postrider run",
+            format!(
+                "{} could not be settled or given back within stop_timeout",
+                entries(summary.abandoned as u64)
+            ),
+            "They come again when the lease expires; raise [relay] stop_timeout if this happens often",
+        ));
+    }
+    if !args.until_empty {
+        return Ok(());
+    }
+    note(&format!("Published {}.", events(summary.published)));
+    for line in left(&store.depth().await?) {
+        note(&line);
+    }
+    if summary.ended == Ended::BrokerAway {
+        let problem = format!("the broker stayed away for {}", span(args.timeout));
+        let remedy = "Nothing is lost: run it again when the broker is back, or give it more --timeout";
+        return Err(Failure::new(Code::Broker, postrider_core::Fault::new("sink", problem, remedy)));
+    }
+    Ok(())
+}
+
+fn left(depth: &Depth) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = |number: u64, what: &str| {
+        if number > 0 {
+            lines.push(format!("{} {what}", count(number)));
+        }
+    };
+    line(depth.pending, "pending");
+    line(depth.waiting, "waiting for their next try");
+    line(depth.parked, "held back behind another entry of their key, or behind a topic that is away");
+    line(depth.gaps_open, "ids that may still commit");
+    line(depth.dead, "dead: `postrider list --state dead` shows them");
+    if let Some((key, held)) = &depth.culprit {
+        lines.push(format!("{} of them behind key {key}", count(*held)));
+    }
+    lines
+}

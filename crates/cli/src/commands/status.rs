@@ -1,0 +1,101 @@
+use jiff::Timestamp;
+use postrider_core::clock::Clock;
+use postrider_core::store::Depth;
+use postrider_relay::SystemClock;
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::human::{self, count};
+use crate::output::{data, json};
+use crate::{outbox, table};
+
+/// Shows how much waits in the outbox, since when, and who relays it.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  postrider status
+  postrider status --json | jq .pending
+  watch -n 1 postrider status")]
+pub(crate) struct Args {
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Depth as `--json` shows it; its names are stable.
+#[derive(Serialize)]
+pub(crate) struct Status<'a> {
+    outbox: String,
+    layout: &'a str,
+    pending: u64,
+    waiting: u64,
+    parked: u64,
+    leased: u64,
+    dead: u64,
+    published: u64,
+    gaps_open: u64,
+    oldest: Option<String>,
+    oldest_age_seconds: Option<f64>,
+    holder: Option<&'a str>,
+    culprit: Option<Culprit>,
+}
+
+#[derive(Serialize)]
+struct Culprit {
+    key: String,
+    held_back: u64,
+}
+
+pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    let depth = outbox::store(config).await?.depth().await?;
+    let now = SystemClock::new().now();
+    if args.json { json(&status(config, &depth, now)) } else { data(&text(config, &depth, now)) }
+}
+
+fn status<'a>(config: &'a Config, depth: &'a Depth, now: Timestamp) -> Status<'a> {
+    Status {
+        outbox: config.outbox.url.to_string(),
+        layout: &config.outbox.layout,
+        pending: depth.pending,
+        waiting: depth.waiting,
+        parked: depth.parked,
+        leased: depth.leased,
+        dead: depth.dead,
+        published: depth.published,
+        gaps_open: depth.gaps_open,
+        oldest: depth.oldest.map(|oldest| oldest.to_string()),
+        oldest_age_seconds: depth.oldest.map(|oldest| human::age(oldest, now).as_secs_f64()),
+        holder: depth.holder.as_deref(),
+        culprit: depth
+            .culprit
+            .as_ref()
+            .map(|(key, held_back)| Culprit { key: key.to_string(), held_back: *held_back }),
+    }
+}
+
+fn text(config: &Config, depth: &Depth, now: Timestamp) -> String {
+    let oldest = depth.oldest.map(|oldest| format!("  (oldest {})", human::span(human::age(oldest, now))));
+    let mut pairs = vec![
+        ("outbox", format!("{} (layout {})", config.outbox.url, config.outbox.layout)),
+        ("pending", count(depth.pending) + &oldest.unwrap_or_default()),
+    ];
+    let mut also = |name, number: u64, what: String| {
+        if number > 0 {
+            pairs.push((name, format!("{}  ({what})", count(number))));
+        }
+    };
+    let behind = depth.culprit.as_ref().map(|(key, held)| format!("; {} behind {key}", count(*held)));
+    also("waiting", depth.waiting, "for their next try".to_owned());
+    also("parked", depth.parked, format!("held back by their key or topic{}", behind.unwrap_or_default()));
+    also("leased", depth.leased, "in a relay's hands".to_owned());
+    also("gaps", depth.gaps_open, "ids that may still commit".to_owned());
+    also(
+        "dead",
+        depth.dead,
+        "`postrider list --state dead` shows them, `postrider revive` tries them again".to_owned(),
+    );
+    pairs.push(("published", count(depth.published)));
+    pairs.push(("relay", depth.holder.clone().unwrap_or_else(|| "none is running".to_owned())));
+    table::pairs(&pairs)
+}

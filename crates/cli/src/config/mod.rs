@@ -1,0 +1,228 @@
+//! `postrider.toml`, read, checked and with its secrets expanded. Every key has a default.
+
+pub(crate) mod file;
+pub(crate) mod secret;
+pub(crate) mod template;
+
+mod number;
+pub(crate) mod size;
+mod span;
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::Path;
+
+use postrider_core::nearest::{at, nearest, toml_fault};
+use postrider_core::route::Route;
+use postrider_core::{Fault, Text, limits};
+
+use crate::exit::{Code, Failure};
+use file::File;
+use secret::{Lookup, Secret, Surroundings};
+
+/// No configuration is longer; what is, is some other file.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// What to relay, from where, to where.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) outbox: Outbox,
+    /// At least one.
+    pub(crate) sinks: Vec<Sink>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) retry: file::Retry,
+    pub(crate) relay: file::Relay,
+    pub(crate) retention: file::Retention,
+    pub(crate) breaker: file::Breaker,
+}
+
+/// The table that events are taken from.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) url: Secret,
+    pub(crate) layout: String,
+    pub(crate) table: Option<String>,
+    pub(crate) start: Option<file::Start>,
+    pub(crate) lease_ttl: std::time::Duration,
+    pub(crate) payload_bytes_max: usize,
+}
+
+/// Somewhere that events go.
+pub(crate) struct Sink {
+    pub(crate) name: Text,
+    pub(crate) url: Secret,
+    pub(crate) properties: toml::Table,
+    /// `file:line`, for faults.
+    pub(crate) place: String,
+}
+
+/// A property may be a password.
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sink").field("name", &self.name).field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// Reads a configuration file.
+    pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        let place = path.display().to_string();
+        let usage = |fault| Failure::new(Code::Usage, fault);
+        let text = read(path, &place).map_err(usage)?;
+        Self::parse(&place, &text, &Surroundings).map_err(usage)
+    }
+
+    /// Reads a configuration's text.
+    pub(crate) fn parse(place: &str, text: &str, from: &dyn Lookup) -> Result<Self, Fault> {
+        let file: File = toml::from_str(text).map_err(|error| toml_fault(place, text, &error))?;
+        let page = Page { place, text, from };
+        let sinks = page.sinks(file.sink)?;
+        let routes = page.routes(file.route, &sinks)?;
+        let outbox = page.outbox(file.outbox)?;
+        let File { retry, relay, retention, breaker, .. } = file;
+        Ok(Self { outbox, sinks, routes, retry, relay, retention, breaker })
+    }
+}
+
+/// The file that is being read: knows its lines.
+struct Page<'a> {
+    place: &'a str,
+    text: &'a str,
+    from: &'a dyn Lookup,
+}
+
+impl Page<'_> {
+    fn at(&self, span: Range<usize>) -> String {
+        at(self.place, self.text, Some(span))
+    }
+
+    fn secret(&self, written: &toml::Spanned<String>) -> Result<Secret, Fault> {
+        Secret::expand(written.get_ref(), self.from).map_err(|problem| {
+            Fault::new(
+                self.at(written.span()),
+                problem,
+                "Secrets are written ${NAME} (environment) or ${file:/path}",
+            )
+        })
+    }
+
+    fn outbox(&self, outbox: file::Outbox) -> Result<Outbox, Fault> {
+        let url = match &outbox.url {
+            Some(url) => self.secret(url)?,
+            None => plain("sqlite://postrider.db"),
+        };
+        let layout = outbox.layout.map_or_else(|| "native".to_owned(), toml::Spanned::into_inner);
+        Ok(Outbox {
+            url,
+            layout,
+            table: outbox.table.map(toml::Spanned::into_inner),
+            start: outbox.start,
+            lease_ttl: outbox.lease_ttl.unwrap_or(limits::LEASE_TTL),
+            payload_bytes_max: outbox.payload_bytes_max.unwrap_or(limits::PAYLOAD_BYTES),
+        })
+    }
+
+    fn sinks(&self, sinks: Vec<file::Sink>) -> Result<Vec<Sink>, Fault> {
+        let mut names = HashSet::new();
+        let mut known = Vec::new();
+        for sink in sinks {
+            let url = self.secret(&sink.url)?;
+            let place = self.at(sink.name.as_ref().map_or(sink.url.span(), toml::Spanned::span));
+            let name = match sink.name {
+                Some(name) => name.into_inner(),
+                None => url.reveal().split(':').next().unwrap_or_default().to_owned(),
+            };
+            if name.is_empty() {
+                return Err(Fault::new(place, "this [[sink]] has an empty name", "Give it one"));
+            }
+            if !names.insert(name.clone()) {
+                let problem = format!("there are two sinks named \"{name}\"");
+                return Err(Fault::new(place, problem, "Give one of them another name"));
+            }
+            let properties = self.properties(sink.properties, &place)?;
+            known.push(Sink { name: Text::from(name), url, properties, place });
+        }
+        if known.is_empty() {
+            let place = self.place.to_owned();
+            known.push(Sink {
+                name: "stdout".into(),
+                url: plain("stdout:"),
+                properties: toml::Table::new(),
+                place,
+            });
+        }
+        Ok(known)
+    }
+
+    fn properties(&self, properties: toml::Table, place: &str) -> Result<toml::Table, Fault> {
+        let expand = |(name, value)| match value {
+            toml::Value::String(written) => match Secret::expand(&written, self.from) {
+                Ok(secret) => Ok((name, toml::Value::String(secret.reveal().to_owned()))),
+                Err(problem) => Err(Fault::new(
+                    place,
+                    format!("property \"{name}\": {problem}"),
+                    "Secrets are written ${NAME} (environment) or ${file:/path}",
+                )),
+            },
+            other => Ok((name, other)),
+        };
+        properties.into_iter().map(expand).collect()
+    }
+
+    fn routes(&self, routes: Vec<file::Route>, sinks: &[Sink]) -> Result<Vec<Route>, Fault> {
+        let check = |sink: toml::Spanned<String>| {
+            let name = sink.get_ref();
+            if let Some(known) = sinks.iter().find(|sink| *sink.name == **name) {
+                return Ok(known.name.clone());
+            }
+            let remedy = match nearest(name, sinks.iter().map(|sink| &*sink.name)) {
+                Some(near) => format!("Did you mean \"{near}\"?"),
+                None => "Add a [[sink]] of that name".to_owned(),
+            };
+            Err(Fault::new(self.at(sink.span()), format!("there is no sink named \"{name}\""), remedy))
+        };
+        let route = |route: file::Route| {
+            let sink = route.sink.map(check).transpose()?;
+            Ok(Route { event_type: route.event_type, sink, topic: route.topic })
+        };
+        routes.into_iter().map(route).collect()
+    }
+}
+
+/// A default holds no secret.
+fn plain(url: &str) -> Secret {
+    Secret::expand(url, &Surroundings).expect("a default has nothing to expand")
+}
+
+fn read(path: &Path, place: &str) -> Result<String, Fault> {
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Fault::new(
+            place,
+            "there is no such file",
+            "Write one with `postrider init`, or name yours with -c FILE or POSTRIDER_CONFIG",
+        ),
+        _ => Fault::new(
+            place,
+            format!("cannot be read: {error}"),
+            "Look at its permissions, or name another with -c",
+        ),
+    };
+    let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > CONFIG_BYTES_MAX {
+        let problem = format!("has {bytes} bytes, more than any configuration ({CONFIG_BYTES_MAX})");
+        return Err(Fault::new(place, problem, "Name the right file with -c"));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let line =
+            1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        Fault::new(
+            format!("{place}:{line}"),
+            "is not UTF-8 text",
+            "Name the right file with -c, or save it as UTF-8",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

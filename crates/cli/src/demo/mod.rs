@@ -1,0 +1,5 @@
+mod latency;
+mod paint;
+mod proof;
+mod tally;
+mod view;

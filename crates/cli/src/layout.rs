@@ -1,0 +1,47 @@
+//! The layout that the configuration names: a built-in, or a file of the user's own.
+
+use postrider_core::Fault;
+use postrider_core::layout::{Identifier, Layout};
+
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+
+/// No layout is longer; what is, is some other file.
+const LAYOUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Loads it, under the table's own name where the configuration gives one.
+pub(crate) fn load(config: &Config) -> Result<Layout, Failure> {
+    let given = &config.outbox.layout;
+    let mut layout = if is_path(given) { read(given) } else { Layout::built_in(given) }.map_err(usage)?;
+    if let Some(table) = &config.outbox.table {
+        layout.table = Identifier::new(table.clone()).map_err(|problem| {
+            Failure::usage("[outbox] table", problem, "Give the table's name as the database has it")
+        })?;
+        layout.validate(given).map_err(usage)?;
+    }
+    Ok(layout)
+}
+
+fn usage(fault: Fault) -> Failure {
+    Failure::new(Code::Usage, fault)
+}
+
+fn is_path(given: &str) -> bool {
+    given.contains(['/', '.', '\\'])
+}
+
+fn read(path: &str) -> Result<Layout, Fault> {
+    let unreadable = |error: std::io::Error| {
+        Fault::new(
+            path,
+            format!("the layout file cannot be read: {error}"),
+            "Look at [outbox] layout: a path starts at the working directory",
+        )
+    };
+    let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > LAYOUT_BYTES_MAX {
+        let problem = format!("has {bytes} bytes, more than any layout ({LAYOUT_BYTES_MAX})");
+        return Err(Fault::new(path, problem, "Name the right file in [outbox] layout"));
+    }
+    Layout::parse(path, &std::fs::read(path).map_err(unreadable)?)
+}

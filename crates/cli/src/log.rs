@@ -1,0 +1,86 @@
+//! Quiet in normal running (B18): what goes wrong is a WARN, what is given up an ERROR, each step a DEBUG.
+
+use std::io::{self, Write};
+
+use postrider_core::{EntryId, Settlement};
+use postrider_relay::{Observer, Step};
+use tracing::{debug, error, info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::secret::scrub;
+use crate::output::colours;
+
+/// Logs go to stderr; `RUST_LOG` rules where it is set.
+pub(crate) fn install(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "warn,postrider=debug",
+        _ => "warn,postrider=trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| Scrubbed)
+        .with_ansi(colours(&io::stderr()))
+        .with_target(false)
+        .init();
+}
+
+/// Writes the relay's steps into the log. Never a payload.
+pub(crate) struct Steps;
+
+impl Observer for Steps {
+    fn saw(&self, step: &Step<'_>) {
+        match step {
+            Step::Claimed { entries, bytes_held } => debug!(entries, bytes_held, "claimed"),
+            Step::Settled { entries } => debug!(entries, "settled"),
+            Step::Published { entry, to } => {
+                debug!(id = %entry.id, event = %entry.envelope.id, sink = %to.sink, topic = %to.topic, "published");
+            }
+            Step::Refused { entry, to, refusal, settlement } => {
+                let (id, sink, topic, reason) = (&entry.id, &to.sink, &to.topic, refusal.reason());
+                refused(id, sink, topic, &reason.0, settlement);
+            }
+            Step::Buried { entry, reason } => {
+                error!(id = %entry.id, event = %entry.envelope.id, r#type = %entry.envelope.event_type, reason, "dead: given up until it is revived");
+            }
+            Step::Circuit { sink, topic, circuit } => match topic {
+                Some(topic) => warn!(sink, topic, circuit = circuit.word(), "circuit changed"),
+                None => warn!(sink, circuit = circuit.word(), "circuit changed"),
+            },
+            Step::Halted { sink, at } => warn!(sink, %at, "batch stopped by an open circuit"),
+            Step::Overdue { sink, entries } => {
+                warn!(sink, entries, "no answer before the publish deadline; they are sent again");
+            }
+            Step::Standby(true) => info!("another relay holds the lease: standing by"),
+            Step::Standby(false) => info!("this relay holds the lease"),
+            Step::Fenced { entries } => warn!(entries, "a claim was lost to another relay"),
+            Step::SourceAway { error, again_in } => warn!(%error, ?again_in, "the database does not answer"),
+            Step::SourceBack => warn!("the database answers again"),
+        }
+    }
+}
+
+fn refused(id: &EntryId, sink: &str, topic: &str, reason: &str, settlement: &Settlement) {
+    match settlement {
+        Settlement::Retried { retries, after, .. } => {
+            warn!(%id, sink, topic, attempt = retries, ?after, reason, "failed try, to be retried");
+        }
+        Settlement::Dead { .. } => debug!(%id, sink, topic, reason, "refused for good"),
+        _ => debug!(%id, sink, topic, reason, "not published yet"),
+    }
+}
+
+/// Stderr without secrets.
+struct Scrubbed;
+
+impl Write for Scrubbed {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(scrub(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}

@@ -1,0 +1,98 @@
+//! The sinks that the configuration names. A new broker is one line here.
+
+use std::sync::Arc;
+
+use postrider_core::clock::Clock;
+use postrider_core::nearest::nearest;
+use postrider_core::sink::Sink;
+use postrider_core::{Fault, Text};
+use postrider_file::{FileConfig, FileSink, NullSink};
+
+use crate::config::{self, Config, size};
+use crate::exit::{Code, Failure};
+
+/// Sinks by name, the first one first.
+pub(crate) type Sinks = Vec<(Text, Arc<dyn Sink>)>;
+
+/// Schemes that the design knows and this build does not have.
+const LATER: &[&str] = &["kafka", "nats", "amqp", "amqps", "redis", "rediss", "http", "https", "mqtt"];
+
+/// Makes every sink; none is reached yet.
+pub(crate) fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Sinks, Failure> {
+    let open = |sink: &config::Sink| Ok((sink.name.clone(), one(sink, config, clock)?));
+    config
+        .sinks
+        .iter()
+        .map(open)
+        .collect::<Result<_, Fault>>()
+        .map_err(|fault| Failure::new(Code::Usage, fault))
+}
+
+fn one(sink: &config::Sink, config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sink>, Fault> {
+    let url = sink.url.reveal();
+    let payload_bytes_max = config.outbox.payload_bytes_max;
+    match url.split(':').next().unwrap_or_default() {
+        "file" => {
+            let mut file = FileConfig::from_url(url).map_err(|fault| at(sink, fault))?;
+            file.payload_bytes_max = payload_bytes_max;
+            for (name, value) in known(sink, &["rotate_bytes"])? {
+                file.rotate_bytes = bytes(sink, name, value)?;
+            }
+            Ok(Arc::new(FileSink::open(file, clock.clone())?))
+        }
+        "stdout" => {
+            known(sink, &[])?;
+            Ok(Arc::new(FileSink::stdout(payload_bytes_max, clock.clone())?))
+        }
+        "null" => {
+            known(sink, &[])?;
+            Ok(Arc::new(NullSink::default()))
+        }
+        scheme if LATER.contains(&scheme) => Err(Fault::new(
+            &sink.place,
+            format!("sink \"{}\": {scheme}:// is not in this build yet", sink.name),
+            "Use file://, stdout: or null:",
+        )),
+        _ => Err(Fault::new(
+            &sink.place,
+            format!("sink \"{}\": its url {} names no kind of sink", sink.name, sink.url),
+            "Write file://relative.jsonl, file:///absolute.jsonl, stdout: or null:",
+        )),
+    }
+}
+
+/// The properties, if each is one that the sink has.
+fn known<'a>(sink: &'a config::Sink, names: &[&str]) -> Result<&'a toml::Table, Fault> {
+    match sink.properties.keys().find(|name| !names.contains(&name.as_str())) {
+        None => Ok(&sink.properties),
+        Some(name) => {
+            let remedy = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("Did you mean \"{near}\"?"),
+                None if names.is_empty() => "Remove it: this kind of sink has no properties".to_owned(),
+                None => format!("Known here: {}", names.join(", ")),
+            };
+            Err(Fault::new(&sink.place, format!("sink \"{}\" has no property \"{name}\"", sink.name), remedy))
+        }
+    }
+}
+
+fn bytes(sink: &config::Sink, name: &str, value: &toml::Value) -> Result<u64, Fault> {
+    let parsed = match value {
+        toml::Value::Integer(bytes) => {
+            u64::try_from(*bytes).map_err(|_| "a size cannot be negative".to_owned())
+        }
+        toml::Value::String(text) => size::parse(text).map(|bytes| bytes as u64),
+        _ => Err("this is not a size".to_owned()),
+    };
+    parsed.map_err(|problem| {
+        Fault::new(
+            &sink.place,
+            format!("sink \"{}\": {name}: {problem}", sink.name),
+            "Write one like \"64MiB\"",
+        )
+    })
+}
+
+fn at(sink: &config::Sink, fault: Fault) -> Fault {
+    Fault::new(&sink.place, format!("sink \"{}\": {}", sink.name, fault.problem), fault.remedy)
+}
