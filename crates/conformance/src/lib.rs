@@ -1,1 +1,4 @@
 //! One suite per trait, run over every adapter.
+
+pub mod clock;
+pub mod sink;
