@@ -22,6 +22,8 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 pub const TYPE_BYTES_MAX: usize = 255;
 /// Bytes of any other attribute of an event: its id, its source, an extension's value.
 pub const ATTRIBUTE_BYTES_MAX: usize = 1_024;
+/// Bytes of an extension attribute's name (CloudEvents advises 20).
+pub const EXTENSION_NAME_BYTES_MAX: usize = 64;
 /// Extension attributes of one event.
 pub const EXTENSIONS_MAX: usize = 64;
 /// Exceptions (waiting, dead, parked) that a cursor carries before it stops reading on.
@@ -30,6 +32,8 @@ pub const PARKED_ENTRIES_MAX: usize = 100_000;
 pub const PARKED_RANGES_MAX: usize = 1_000;
 /// Open gaps, as ranges, before a cursor stops reading on.
 pub const GAPS_MAX: usize = 100_000;
+/// Closed gaps, as ranges, that are watched for late rows.
+pub const CLOSED_GAPS_MAX: usize = 100_000;
 /// Rows that one claim looks at before it hands back what it has.
 pub const SCAN_ROWS_MAX: usize = 20_000;
 /// Topics that have a breaker of their own at a time.

@@ -78,7 +78,10 @@ impl Envelope {
         }
         for (name, value) in &self.extensions {
             cloudevents::check_extension(name).map_err(|malformed| {
-                self.fault(malformed.to_string(), "Rename it: lower-case letters and digits only")
+                self.fault(
+                    malformed.to_string(),
+                    "Give it a short name of its own in lower-case letters and digits",
+                )
             })?;
             if !value.is_empty() {
                 self.validate_text(name, value, limits::ATTRIBUTE_BYTES_MAX)?;
@@ -178,7 +181,7 @@ mod tests {
 
     #[test]
     fn extension_attributes_are_named_as_cloudevents_wants_and_are_few() {
-        for bad in ["", "Tenant", "tenant_id", "ténant", "id", "data", "traceparent"] {
+        for bad in ["", "Tenant", "tenant_id", "ténant", "id", "data", "traceparent", &"x".repeat(65)] {
             let message = refused(|e| _ = e.extensions.insert(bad.into(), "x".into()));
             assert!(message.contains("extension attribute"), "{message}");
         }

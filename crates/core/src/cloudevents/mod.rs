@@ -12,13 +12,19 @@ mod attributes;
 #[cfg(test)]
 pub(crate) mod examples;
 
+use crate::limits;
+
 /// Why something is no CloudEvent, or cannot become one. It never quotes a payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// An extension's name has lower-case letters and digits only, and is not the name of anything else.
+/// An extension's name is short, has lower-case letters and digits only, and is not the name of anything else.
 pub(crate) fn check_extension(name: &str) -> Result<(), Malformed> {
+    const BYTES_MAX: usize = limits::EXTENSION_NAME_BYTES_MAX;
+    if name.len() > BYTES_MAX {
+        return Err(Malformed(format!("an extension attribute's name is longer than {BYTES_MAX} bytes")));
+    }
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     if name.is_empty() || !name.bytes().all(plain) {
         return Err(Malformed(format!(
