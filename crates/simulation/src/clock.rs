@@ -80,7 +80,8 @@ impl Clock for SimClock {
         const EPOCH_SECONDS: i64 = 1_800_000_000;
         let offset = *self.offset.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = SignedDuration::try_from(self.timeline.now()).unwrap_or(SignedDuration::MAX);
-        let since_epoch = SignedDuration::from_secs(EPOCH_SECONDS).saturating_add(passed).saturating_add(offset);
+        let since_epoch =
+            SignedDuration::from_secs(EPOCH_SECONDS).saturating_add(passed).saturating_add(offset);
         Timestamp::from_duration(since_epoch).unwrap_or(Timestamp::MAX)
     }
 

@@ -4,5 +4,9 @@
 //! fails, who dies. The checkers then look at what the broker and the outbox hold.
 
 pub mod chance;
+pub mod checkers;
 pub mod clock;
+pub mod evidence;
 pub mod executor;
+pub mod scenario;
+pub mod source;

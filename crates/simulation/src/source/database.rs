@@ -1,0 +1,228 @@
+//! The tables, and who holds what in them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use postrider_core::cursor::{Saved, Shelf};
+use postrider_core::{Entry, EntryId, Envelope, Key, State, Text};
+
+use super::{Trouble, Way};
+
+#[derive(Debug, Default)]
+pub(super) struct Database {
+    pub(super) rows: BTreeMap<i64, Row>,
+    /// Ids in the order in which they were committed: the log.
+    pub(super) log: Vec<i64>,
+    /// Transactions that may have drawn ids.
+    pub(super) transactions: BTreeSet<u64>,
+    /// What the cursor and the log keep; a log's ids are places in it, from one.
+    pub(super) saved: Saved,
+    pub(super) lease: Option<Lease>,
+    pub(super) fence: i64,
+    pub(super) trouble: Trouble,
+    pub(super) overlaps: Vec<String>,
+    sessions: HashMap<u64, String>,
+    /// Who was given an entry and has not settled it, for the checker only.
+    hands: HashMap<i64, u64>,
+    numbers: u64,
+    last_id: i64,
+}
+
+/// The one lease on all keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) session: u64,
+    pub(super) fence: i64,
+    pub(super) expires: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) envelope: Envelope,
+    pub(super) key: Key,
+    pub(super) committed: bool,
+    pub(super) status: RowState,
+}
+
+/// What the status columns say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowState {
+    /// The state.
+    pub state: State,
+    /// Retries scheduled so far.
+    pub retries: u32,
+    /// Not before this.
+    pub not_before: Option<Timestamp>,
+    /// What was last wrong.
+    pub error: Option<Text>,
+    pub(super) lease: Option<RowLease>,
+}
+
+/// Who holds a row, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowLease {
+    pub(super) session: u64,
+    pub(super) fence: i64,
+    /// The claim it belongs to.
+    pub(super) token: u64,
+    pub(super) expires: Timestamp,
+}
+
+/// A committed row, as a checker sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The event's id.
+    pub event: Text,
+    /// Its key.
+    pub key: Key,
+    /// Its state, whichever way it is kept.
+    pub state: State,
+    /// Retries scheduled so far.
+    pub retries: u32,
+}
+
+impl Database {
+    pub(super) fn connect(&mut self, holder: &str) -> u64 {
+        let session = self.number();
+        self.sessions.insert(session, holder.to_string());
+        session
+    }
+
+    /// A connection is gone. Whatever was bound to it goes with it; a lease runs out by itself.
+    pub(super) fn disconnect(&mut self, session: u64, session_bound: bool) {
+        if session_bound {
+            self.retire(session);
+            for row in self.rows.values_mut() {
+                row.status.lease.take_if(|lease| lease.session == session);
+            }
+        }
+        self.hands.retain(|_, holder| *holder != session);
+        self.sessions.remove(&session);
+    }
+
+    pub(super) fn retire(&mut self, session: u64) {
+        self.lease.take_if(|lease| lease.session == session);
+    }
+
+    /// Takes or renews the lease; `None` when another has it. A new holder has a higher fence.
+    pub(super) fn take_lease(&mut self, session: u64, now: Timestamp, ttl: Duration) -> Option<i64> {
+        let expires = later(now, ttl);
+        match &mut self.lease {
+            Some(lease) if lease.session == session && lease.expires > now => {
+                lease.expires = expires;
+                Some(lease.fence)
+            }
+            Some(lease) if lease.expires > now => None,
+            lease => {
+                self.fence += 1;
+                *lease = Some(Lease { session, fence: self.fence, expires });
+                Some(self.fence)
+            }
+        }
+    }
+
+    /// Whether a fence still stands. Expired is not lost: as long as nobody took over, its writes are good.
+    pub(super) fn stands(&self, fence: i64) -> bool {
+        self.fence == fence && self.lease.is_some_and(|lease| lease.fence == fence)
+    }
+
+    pub(super) fn begin(&mut self) -> u64 {
+        let transaction = self.number();
+        self.transactions.insert(transaction);
+        transaction
+    }
+
+    pub(super) fn insert(&mut self, envelope: Envelope, key: Key) -> i64 {
+        self.last_id += 1;
+        let status =
+            RowState { state: State::Pending, retries: 0, not_before: None, error: None, lease: None };
+        self.rows.insert(self.last_id, Row { envelope, key, committed: false, status });
+        self.last_id
+    }
+
+    pub(super) fn commit(&mut self, ids: &[i64]) {
+        for id in ids {
+            if let Some(row) = self.rows.get_mut(id) {
+                row.committed = true;
+                self.log.push(*id);
+            }
+        }
+    }
+
+    /// A transaction is over; what it did not commit is gone.
+    pub(super) fn end(&mut self, transaction: u64, left: &[i64]) {
+        self.transactions.remove(&transaction);
+        for id in left {
+            self.rows.remove(id);
+        }
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(super) fn entry(&self, id: i64, ordered: bool) -> Option<Entry> {
+        let row = self.rows.get(&id).filter(|row| row.committed)?;
+        Some(Entry {
+            id: EntryId::Int(id),
+            envelope: row.envelope.clone(),
+            key: ordered.then(|| row.key.clone()),
+            retries: row.status.retries,
+            retries_max: None,
+            flaw: None,
+        })
+    }
+
+    /// Notes, for the checker, that an entry is given to somebody; it must not be in other living hands.
+    pub(super) fn hand(&mut self, id: i64, session: u64, now: Timestamp) {
+        let Some(other) = self.hands.insert(id, session).filter(|other| *other != session) else { return };
+        let lease = self.rows.get(&id).and_then(|row| row.status.lease);
+        let by_row = lease.is_some_and(|lease| lease.session == other && lease.expires > now);
+        let by_lease = self.lease.is_some_and(|lease| lease.session == other && lease.expires > now);
+        if by_row || by_lease {
+            let name = |session| self.sessions.get(&session).map_or("nobody", String::as_str);
+            self.overlaps.push(format!("entry {id} went to {} while {} held it", name(session), name(other)));
+        }
+    }
+
+    pub(super) fn unhand(&mut self, id: i64, session: u64) {
+        if self.hands.get(&id) == Some(&session) {
+            self.hands.remove(&id);
+        }
+    }
+
+    pub(super) fn recorded(&self, way: Way) -> Vec<Recorded> {
+        let places: HashMap<i64, i64> = (1..).zip(&self.log).map(|(place, id)| (*id, place)).collect();
+        let committed = self.rows.iter().filter(|(_, row)| row.committed);
+        committed
+            .map(|(id, row)| {
+                let (state, retries) = match way {
+                    Way::Cursor => self.followed(*id, row),
+                    Way::Log => self.followed(places[id], row),
+                    Way::Lease | Way::Hold => (row.status.state, row.status.retries),
+                };
+                Recorded { event: row.envelope.id.clone(), key: row.key.clone(), state, retries }
+            })
+            .collect()
+    }
+
+    /// The state of an entry that is followed by position, from what is kept beside it.
+    fn followed(&self, id: i64, row: &Row) -> (State, u32) {
+        let saved = &self.saved;
+        if let Some(exception) = saved.exceptions.iter().find(|exception| exception.id == id) {
+            let state = if exception.shelf == Shelf::Dead { State::Dead } else { State::Pending };
+            return (state, exception.retries);
+        }
+        let in_gap = saved.gaps.iter().any(|gap| gap.contains(&id));
+        let kind = postrider_core::route::Kind::of(&row.envelope);
+        let in_range = saved.ranges.iter().any(|range| range.kind == kind && range.first <= id);
+        let pending = id > saved.position || in_gap || in_range;
+        (if pending { State::Pending } else { State::Published }, row.status.retries)
+    }
+}
+
+pub(super) fn later(now: Timestamp, span: Duration) -> Timestamp {
+    now.saturating_add(span).unwrap_or(Timestamp::MAX)
+}
