@@ -1,0 +1,127 @@
+//! Which outbox in which file, and how this process holds it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::layout::{Identifier, Order, Way};
+use postrider_core::{Fault, Layout, limits};
+
+/// Which outbox in which file, and how this process holds it.
+///
+/// ```
+/// use postrider_core::Layout;
+/// use postrider_sqlite::Config;
+/// let config = Config::new("shop.db", Layout::built_in("native").unwrap(), "relay-7f3a");
+/// assert_eq!(config.layout.table.as_str(), "outbox");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The database's file.
+    pub path: PathBuf,
+    /// How its outbox spells an entry; its table and way may have been overridden.
+    pub layout: Layout,
+    /// Where a cursor begins on a table that has rows already.
+    pub start: Option<Start>,
+    /// Who holds what is claimed: unique among all processes on the file, so a name with a random suffix.
+    pub holder: String,
+    /// How long what is claimed is held without being extended.
+    pub lease_ttl: Duration,
+    /// How long a locked database is waited for.
+    pub busy_timeout: Duration,
+    /// Bytes of one event's payload that `append` takes.
+    pub payload_bytes_max: usize,
+}
+
+/// Where a cursor begins on a table that has rows already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the first row.
+    Beginning,
+    /// With the first row written from now on.
+    Now,
+    /// Behind the row with this id.
+    After(i64),
+}
+
+impl Config {
+    /// An outbox in a file, with the usual times.
+    pub fn new(path: impl Into<PathBuf>, layout: Layout, holder: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            layout,
+            start: None,
+            holder: holder.into(),
+            lease_ttl: limits::LEASE_TTL,
+            busy_timeout: Duration::from_secs(5),
+            payload_bytes_max: limits::PAYLOAD_BYTES,
+        }
+    }
+
+    /// The layout's table under another name.
+    #[must_use]
+    pub fn table(mut self, table: Identifier) -> Self {
+        self.layout.table = table;
+        self
+    }
+
+    /// Another way of claiming than the layout's.
+    #[must_use]
+    pub fn way(mut self, way: Way) -> Self {
+        self.layout.way = way;
+        self
+    }
+
+    /// Where to begin.
+    #[must_use]
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = Some(start);
+        self
+    }
+
+    /// What faults call the place.
+    pub(crate) fn place(&self) -> String {
+        format!("table \"{}\" in {}", self.layout.table, self.path.display())
+    }
+
+    pub(crate) fn keeps_order(&self) -> bool {
+        self.layout.order == Order::Key
+    }
+
+    /// SQLite has one writer: a row lock held in an open transaction would lock out every other process.
+    pub(crate) fn validate(&self) -> Result<(), Fault> {
+        let way = self.layout.way;
+        if !matches!(way, Way::Cursor | Way::Lease) {
+            return Err(Fault::new(
+                self.place(),
+                format!(
+                    "layout \"{}\" claims by way = \"{}\", which SQLite does not have",
+                    self.layout.name,
+                    way.word()
+                ),
+                "Set way = \"lease\" for a status table, or way = \"cursor\" for an append-only one.",
+            ));
+        }
+        if way == Way::Cursor && self.layout.order == Order::None {
+            return Err(Fault::new(
+                self.place(),
+                "way = \"cursor\" reads in order, and order = \"none\" is set",
+                "Set order = \"key\", or way = \"lease\" on a status table.",
+            ));
+        }
+        if self.holder.is_empty() {
+            return Err(Fault::new(
+                self.place(),
+                "the holder has no name",
+                "Give each relay a name of its own.",
+            ));
+        }
+        if self.lease_ttl < Duration::from_millis(3) {
+            return Err(Fault::new(
+                self.place(),
+                "the lease's time to live is too short to be extended",
+                "Set lease_ttl to a second or more.",
+            ));
+        }
+        self.layout.validate(&self.place())
+    }
+}

@@ -1,0 +1,119 @@
+//! The envelope's parts as a select list.
+
+use postrider_core::Layout;
+use postrider_core::layout::{Column, Identifier, Payload};
+
+use super::literal;
+
+/// Where each part of an envelope stands in the select list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Id,
+    EventId,
+    Type,
+    Source,
+    AggregateType,
+    AggregateId,
+    Key,
+    Time,
+    ContentType,
+    Trace,
+    TraceState,
+    Sequence,
+    Extensions,
+    Payload,
+}
+
+/// The first column behind the envelope.
+pub(crate) const STATE: usize = Field::Payload as usize + 1;
+
+impl Field {
+    /// The part's key in a layout file, for people.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::EventId => "event_id",
+            Self::Type => "type",
+            Self::Source => "source",
+            Self::AggregateType => "aggregate_type",
+            Self::AggregateId => "aggregate_id",
+            Self::Key => "key",
+            Self::Time => "time",
+            Self::ContentType => "content_type",
+            Self::Trace => "trace",
+            Self::TraceState => "trace_state",
+            Self::Sequence => "sequence",
+            Self::Extensions => "extensions",
+            Self::Payload => "payload",
+        }
+    }
+}
+
+/// Every part in the order of [`Field`]. What is a constant, or is not mapped, is null here and filled in by the decoder.
+pub(super) fn fields(layout: &Layout) -> String {
+    parts(layout).map(|column| expression(layout, column)).join(", ")
+}
+
+/// The same without the payload.
+pub(super) fn fields_without_payload(layout: &Layout) -> String {
+    let mut parts = parts(layout);
+    parts[Field::Payload as usize] = None;
+    parts.map(|column| expression(layout, column)).join(", ")
+}
+
+/// The expression of one part, on the table `t`.
+pub(super) fn part(layout: &Layout, field: Field) -> String {
+    expression(layout, parts(layout)[field as usize])
+}
+
+/// The parts of the key, as text: its scope and its id; null where the entry has none.
+pub(super) fn key(layout: &Layout) -> (String, String) {
+    let text = |field| match parts(layout)[field as usize] {
+        Some(Column::Constant(constant)) => literal(constant),
+        column => format!("cast({} as text)", expression(layout, column)),
+    };
+    let own = format!("nullif({}, '')", text(Field::Key));
+    let scope =
+        format!("case when {own} is null then coalesce({}, '') else '' end", text(Field::AggregateType));
+    (scope, format!("coalesce({own}, nullif({}, ''))", text(Field::AggregateId)))
+}
+
+/// The mapped column, on the table `t`.
+pub(super) fn column(name: &Identifier) -> String {
+    format!("t.{}", name.quoted())
+}
+
+fn parts(layout: &Layout) -> [Option<&Column>; STATE] {
+    let columns = &layout.columns;
+    [
+        columns.id.as_ref(),
+        columns.event_id.as_ref().or(columns.id.as_ref()),
+        columns.event_type.as_ref(),
+        columns.source.as_ref(),
+        columns.aggregate_type.as_ref(),
+        columns.aggregate_id.as_ref(),
+        columns.key.as_ref(),
+        columns.time.as_ref(),
+        columns.content_type.as_ref(),
+        columns.trace.as_ref(),
+        columns.trace_state.as_ref(),
+        columns.sequence.as_ref(),
+        columns.extensions.as_ref(),
+        columns.payload.as_ref(),
+    ]
+}
+
+fn expression(layout: &Layout, part: Option<&Column>) -> String {
+    match part {
+        Some(Column::Named(name, _)) => column(name),
+        Some(Column::Json(path)) => {
+            // A payload that is no JSON makes json_extract fail, and with it every other row of the statement.
+            let payload =
+                layout.columns.payload.as_ref().and_then(Column::name).map_or("null".into(), column);
+            let text =
+                if layout.payload == Payload::Json { payload } else { format!("cast({payload} as text)") };
+            format!("case when json_valid({text}) then {text} ->> {} end", literal(&path.quoted()))
+        }
+        Some(Column::Constant(_)) | None => "null".into(),
+    }
+}
