@@ -3,8 +3,10 @@
 //! An event is a plain type of your domain. The derive gives each variant the name that consumers know it by; a
 //! variant without one does not compile, nor does a name off the convention `company.domain.action.v1`.
 //!
-//! ```
-//! use postrider::{Draft, Event};
+#![cfg_attr(feature = "rusqlite", doc = "```")]
+#![cfg_attr(not(feature = "rusqlite"), doc = "```ignore")]
+//! use postrider::sqlite::{Config, Outbox, migrate};
+//! use postrider::{Draft, Event, Layout, Timestamp, chance};
 //!
 //! #[derive(Event, serde::Serialize)]
 //! #[event(aggregate = "Order", key = "order_id")]
@@ -16,16 +18,40 @@
 //!     Paid { order_id: u64 },
 //! }
 //!
-//! # let (now, chance) = (jiff::Timestamp::UNIX_EPOCH, [7; 10]);
-//! let envelope = Draft::new(&OrderEvent::Created { order_id: 7, total: 12 }, "/shop").seal(now, chance)?;
-//! assert_eq!(envelope.event_type, "loopers.order.created.v1");
-//! assert_eq!(envelope.aggregate_id, "7");
-//! assert_eq!(&envelope.data[..], br#"{"order_id":7,"total":12}"#);
-//! # Ok::<(), postrider::Fault>(())
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let file = folder.path().join("shop.db");
+//! let native = Layout::built_in("native")?;
+//! migrate(&Config::new(&file, native.clone(), "shop"))?;
+//! let outbox = Outbox::new(&native)?;
+//! let mut connection = rusqlite::Connection::open(&file)?;
+//! # connection.execute_batch("create table orders (id integer primary key, total integer)")?;
+//!
+//! let transaction = connection.transaction()?;
+//! transaction.execute("insert into orders (id, total) values (7, 12)", [])?;
+//! let created = OrderEvent::Created { order_id: 7, total: 12 };
+//! outbox.append(&transaction, &Draft::new(&created, "/shop").seal(Timestamp::now(), chance())?)?;
+//! transaction.commit()?;
+//! # let count: i64 = connection.query_row("select count(*) from outbox", [], |row| row.get(0))?;
+//! # assert_eq!(count, 1);
+//! # Ok(())
+//! # }
 //! ```
 //!
+//! The order and its event are there together or not at all; the relay (`postrider run`) does the rest. The enum is
 //! `#[serde(untagged)]` because the type name already tells the variants apart: the payload is the fact alone.
+//!
+//! | feature | gives |
+//! |---|---|
+//! | `rusqlite` (default) | `sqlite::Outbox`, in a rusqlite transaction |
+//! | `sqlx-sqlite` | the same in an sqlx transaction |
 
+mod chance;
+
+pub use chance::chance;
+pub use jiff::Timestamp;
 pub use postrider_core::envelope::Trace;
-pub use postrider_core::{Draft, Envelope, Event, Fault, Key, Names, Text, cloudevents, limits};
+pub use postrider_core::{Draft, Envelope, Event, Fault, Key, Layout, Names, Text, cloudevents, limits};
 pub use postrider_derive::Event;
+#[cfg(feature = "rusqlite")]
+pub use postrider_sqlite as sqlite;
