@@ -168,7 +168,7 @@ impl<'a> Gate<'a> {
     /// # Errors
     /// Why it is held.
     pub fn pass(&mut self, entry: &Entry) -> Result<(), Hold> {
-        if entry.key.as_ref().is_some_and(|key| self.holds.keys.contains(key)) {
+        if entry.key.as_ref().is_some_and(|key| self.holds_key(key)) {
             return Err(Hold::Key);
         }
         if self.routes_free() {
@@ -185,6 +185,12 @@ impl<'a> Gate<'a> {
         }
         // What has no route goes nowhere: it passes, and the relay buries it with the reason.
         self.router.route(kind).map_or(true, |to| self.left(&to) > 0)
+    }
+
+    /// Whether a key is held.
+    #[must_use]
+    pub fn holds_key(&self, key: &Key) -> bool {
+        self.holds.keys.contains(key)
     }
 
     fn routes_free(&self) -> bool {

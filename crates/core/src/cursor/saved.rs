@@ -1,0 +1,59 @@
+//! What a cursor keeps in the database.
+
+use std::ops::RangeInclusive;
+
+use jiff::Timestamp;
+
+use crate::route::Kind;
+use crate::{Key, Text};
+
+/// Everything that is persisted. Every id up to `position` is published, an exception, in a parked range or in a gap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// How far the table has been dealt with.
+    pub position: i64,
+    /// Ids that may still commit, or that were seen late and are not settled.
+    pub gaps: Vec<RangeInclusive<i64>>,
+    /// Rows that did not go straight through.
+    pub exceptions: Vec<Exception>,
+    /// Kinds that are held as a whole.
+    pub ranges: Vec<ParkedRange>,
+}
+
+/// A row that did not go straight through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exception {
+    /// Its id in the table.
+    pub id: i64,
+    /// What it stays in order with.
+    pub key: Option<Key>,
+    /// Where it stands.
+    pub shelf: Shelf,
+    /// Retries scheduled so far.
+    pub retries: u32,
+    /// What was last wrong.
+    pub reason: Option<Text>,
+}
+
+/// Where an exception stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shelf {
+    /// Behind an earlier one of its key or a held route; free to go once that is gone.
+    Parked,
+    /// Tried in vain.
+    Waiting {
+        /// Not before this, by the database's clock.
+        due: Timestamp,
+    },
+    /// Given up.
+    Dead,
+}
+
+/// All rows of a kind from `first` on have not been handed out yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedRange {
+    /// The kind.
+    pub kind: Kind,
+    /// The first id of it.
+    pub first: i64,
+}

@@ -1,0 +1,318 @@
+//! Row by row, in id order: what is handed out, what is set aside.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Cursor, Exception, Origin, Out, Reading, Shelf};
+use crate::route::{Gate, Hold, Kind};
+use crate::{Entry, Key, Text};
+
+/// One pass over the rows of a [`Reading`].
+#[derive(Debug)]
+pub struct Scan<'c, 'g, 'h> {
+    cursor: &'c mut Cursor,
+    gate: &'g mut Gate<'h>,
+    reading: Reading,
+    claim: u64,
+    last: i64,
+    handed: usize,
+    /// Rows up to `reading.after` that were offered.
+    offered: Vec<i64>,
+    /// Kinds of which a row was left in its range: no later one may go out before it.
+    stuck: HashSet<Kind>,
+    /// Keys of which a row was left where it was, for want of room.
+    blocked: HashSet<Key>,
+}
+
+/// What becomes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Hand it out, with this many retries scheduled so far.
+    Take {
+        /// Retries scheduled so far.
+        retries: u32,
+    },
+    /// Not now.
+    Pass,
+    /// A limit on what is parked is reached: finish, incomplete.
+    Stop,
+}
+
+/// What a scan brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scanned {
+    /// Rows handed out.
+    pub handed: usize,
+    /// Whether a limit on what is parked stopped it.
+    pub full: bool,
+}
+
+/// Where a row goes that is not handed out.
+enum Bar {
+    Key,
+    Route,
+}
+
+impl Cursor {
+    /// The number of a new claim; several scans may fill one.
+    pub fn open_claim(&mut self) -> u64 {
+        self.claims += 1;
+        self.claims
+    }
+
+    /// Starts offering the rows of a reading. Whatever is taken belongs to `claim` until it is settled.
+    pub fn scan<'c, 'g, 'h>(
+        &'c mut self,
+        claim: u64,
+        reading: Reading,
+        gate: &'g mut Gate<'h>,
+    ) -> Scan<'c, 'g, 'h> {
+        debug_assert_eq!(reading.after, self.read, "claims overlap, readings do not");
+        self.full = false;
+        Scan {
+            cursor: self,
+            gate,
+            reading,
+            claim,
+            last: i64::MIN,
+            handed: 0,
+            offered: Vec::new(),
+            stuck: HashSet::new(),
+            blocked: HashSet::new(),
+        }
+    }
+}
+
+impl Scan<'_, '_, '_> {
+    /// Offers the next row. A row that came twice is passed.
+    pub fn offer(&mut self, id: i64, entry: &Entry) -> Offer {
+        if id <= self.last {
+            return Offer::Pass;
+        }
+        let offer = if self.has_room_to_pass(id) { self.weigh(id, entry) } else { Offer::Stop };
+        match offer {
+            Offer::Stop => {
+                self.cursor.full = true;
+                self.last = id - 1;
+            }
+            _ => self.pass(id),
+        }
+        offer
+    }
+
+    /// Ends the pass. `complete` says that every row of the reading was offered; otherwise nothing above the last one
+    /// counts as read.
+    pub fn finish(self, complete: bool) -> Scanned {
+        let through = if complete { i64::MAX } else { self.last };
+        let Self { cursor, reading, offered, stuck, handed, .. } = self;
+        for id in reading.ids.iter().take_while(|id| **id <= through) {
+            // Somebody deleted the row: there is nothing left to publish, and nothing to hold its key for.
+            if offered.binary_search(id).is_err() && !cursor.out.contains_key(id) {
+                cursor.returned.remove(id);
+                cursor.drop_exception(*id);
+            }
+        }
+        for kind in reading.opened.iter().filter(|kind| !stuck.contains(&***kind)) {
+            if let Some(next) = cursor.lanes.get_mut(kind) {
+                *next = (*next).max(cursor.read.min(through).saturating_add(1));
+            }
+        }
+        cursor.merge_lanes();
+        let open = cursor.ledger.ids_open();
+        if let Some(check) = reading.check {
+            cursor.ledger.conclude(check, &offered, through, reading.now);
+        }
+        cursor.ledger.looked_again(reading.now, through);
+        if cursor.ledger.ids_open() != open {
+            cursor.ink.gaps_changed();
+        }
+        Scanned { handed, full: cursor.full }
+    }
+
+    fn has_room_to_pass(&self, id: i64) -> bool {
+        let skips = id > self.cursor.read.saturating_add(1);
+        let full = self.cursor.ledger.len() >= self.cursor.settings.gaps_max;
+        !(skips && full && self.cursor.settings.gaps)
+    }
+
+    fn pass(&mut self, id: i64) {
+        self.last = id;
+        if id <= self.reading.after {
+            self.offered.push(id);
+        }
+        let read = self.cursor.read;
+        if id > read {
+            if self.cursor.settings.gaps && id - 1 > read {
+                self.cursor.ledger.note(read + 1..=id - 1);
+                self.cursor.ink.gaps_changed();
+            }
+            self.cursor.read = id;
+        }
+    }
+
+    fn weigh(&mut self, id: i64, entry: &Entry) -> Offer {
+        if self.cursor.out.contains_key(&id) {
+            return Offer::Pass;
+        }
+        if self.cursor.exceptions.get(id).is_some() {
+            self.answered_by_exception(id);
+        }
+        let kind = (!self.cursor.lanes.is_empty()).then(|| Kind::of(&entry.envelope));
+        let Some(origin) = self.origin(id, kind.as_ref()) else { return Offer::Pass };
+        match self.bar(id, entry, kind.as_ref()) {
+            None => self.hand_out(id, entry, origin, kind.as_ref()),
+            Some(Bar::Key) => self.park(id, entry, &origin, kind.as_ref()),
+            Some(Bar::Route) => self.set_aside(id, entry, &origin),
+        }
+    }
+
+    fn origin(&self, id: i64, kind: Option<&Kind>) -> Option<Origin> {
+        let cursor = &*self.cursor;
+        if cursor.exceptions.get(id).is_some() {
+            return cursor.exceptions.is_ready(id).then_some(Origin::Exception);
+        }
+        if let Some(origin) = cursor.returned.get(&id) {
+            return Some(origin.clone());
+        }
+        if id > cursor.read {
+            return Some(Origin::New);
+        }
+        if cursor.settings.gaps && cursor.ledger.watches(id) {
+            return Some(Origin::Gap);
+        }
+        let (kind, next) = cursor.lanes.get_key_value(kind?)?;
+        (*next <= id).then(|| Origin::Range(Arc::clone(kind)))
+    }
+
+    fn bar(&mut self, id: i64, entry: &Entry, kind: Option<&Kind>) -> Option<Bar> {
+        let cursor = &*self.cursor;
+        // First of all: the range of its kind is read from its start, and this row is not at its turn.
+        if kind.is_some_and(|kind| cursor.covers(kind, id) && !self.is_drained(kind)) {
+            return Some(Bar::Route);
+        }
+        if let Some(key) = &entry.key {
+            let behind = cursor.exceptions.blocks(key, id, |id| cursor.out.contains_key(&id));
+            if behind || self.blocked.contains(key) {
+                return Some(Bar::Key);
+            }
+        }
+        match self.gate.pass(entry) {
+            Ok(()) => None,
+            Err(Hold::Key) => Some(Bar::Key),
+            Err(Hold::Route) => Some(Bar::Route),
+        }
+    }
+
+    /// Whether every row of the kind below the one at hand has been dealt with: rows come in id order.
+    fn is_drained(&self, kind: &Kind) -> bool {
+        !self.stuck.contains(kind) && self.reading.opened.iter().any(|opened| **opened == *kind)
+    }
+
+    fn hand_out(&mut self, id: i64, entry: &Entry, origin: Origin, kind: Option<&Kind>) -> Offer {
+        self.leave(id, &origin, kind);
+        let retries = self.cursor.exceptions.get(id).map_or(entry.retries, |exception| exception.retries);
+        let out = Out { claim: self.claim, origin, key: entry.key.clone(), retries };
+        self.cursor.out.insert(id, out);
+        self.handed += 1;
+        Offer::Take { retries }
+    }
+
+    /// Held behind its key: becomes an exception, if it is none yet.
+    fn park(&mut self, id: i64, entry: &Entry, origin: &Origin, kind: Option<&Kind>) -> Offer {
+        if *origin == Origin::Exception {
+            return Offer::Pass;
+        }
+        if self.cursor.exceptions.len() >= self.cursor.settings.exceptions_max {
+            return self.leave_where_it_is(id, entry, origin);
+        }
+        self.leave(id, origin, kind);
+        self.cursor.put_exception(Exception {
+            id,
+            key: entry.key.as_ref().map(owned_key),
+            shelf: Shelf::Parked,
+            retries: entry.retries,
+            reason: None,
+        });
+        Offer::Pass
+    }
+
+    /// Held by its route: joins the range of its kind where that covers it.
+    fn set_aside(&mut self, id: i64, entry: &Entry, origin: &Origin) -> Offer {
+        let kind = owned_kind(&Kind::of(&entry.envelope));
+        let came_back = self.cursor.returned.contains_key(&id);
+        match origin {
+            Origin::Exception => self.cursor.exceptions.held(id, kind),
+            Origin::Range(_) if came_back => {}
+            _ if self.cursor.covers(&kind, id) => {
+                self.leave(id, origin, None);
+                self.stuck.insert(kind);
+            }
+            Origin::New if !came_back => return self.open_lane(id, kind),
+            // Later ones of its kind may have been published since: a range from here would repeat them.
+            _ => return self.park_held(id, entry, origin, kind),
+        }
+        Offer::Pass
+    }
+
+    fn open_lane(&mut self, id: i64, kind: Kind) -> Offer {
+        let known = self.cursor.lanes.contains_key(&kind);
+        if !known && self.cursor.lanes.len() >= self.cursor.settings.ranges_max {
+            return Offer::Stop;
+        }
+        self.stuck.insert(kind.clone());
+        self.cursor.lanes.insert(Arc::new(kind), id);
+        Offer::Pass
+    }
+
+    fn park_held(&mut self, id: i64, entry: &Entry, origin: &Origin, kind: Kind) -> Offer {
+        let offer = self.park(id, entry, origin, None);
+        self.cursor.exceptions.held(id, kind);
+        offer
+    }
+
+    /// There is no room to park it: it stays where it is, and its key behind it.
+    fn leave_where_it_is(&mut self, id: i64, entry: &Entry, origin: &Origin) -> Offer {
+        self.cursor.full = true;
+        if id > self.cursor.read {
+            return Offer::Stop;
+        }
+        if let Origin::Range(kind) = origin {
+            self.stuck.insert(Kind::clone(kind));
+        }
+        self.blocked.extend(entry.key.clone());
+        Offer::Pass
+    }
+
+    /// An operator's verb made an exception of a row that something else answered for.
+    fn answered_by_exception(&mut self, id: i64) {
+        let came_back = self.cursor.returned.remove(&id) == Some(Origin::Gap);
+        if self.cursor.ledger.seen(id) || came_back {
+            self.cursor.ink.gaps_changed();
+        }
+    }
+
+    /// Something else answers for the row from now on than what did so far.
+    fn leave(&mut self, id: i64, origin: &Origin, kind: Option<&Kind>) {
+        self.cursor.returned.remove(&id);
+        if *origin == Origin::Gap {
+            self.cursor.ledger.seen(id);
+            self.cursor.ink.gaps_changed();
+        }
+        if let Some(next) = kind.and_then(|kind| self.cursor.lanes.get_mut(kind)) {
+            *next = if *next <= id { id + 1 } else { *next };
+        }
+    }
+}
+
+/// A copy of its own: what is kept for long must not keep a batch's whole buffer.
+pub(super) fn owned_key(key: &Key) -> Key {
+    Key { scope: owned(&key.scope), id: owned(&key.id) }
+}
+
+pub(super) fn owned(text: &Text) -> Text {
+    Text::from(&**text)
+}
+
+fn owned_kind(kind: &Kind) -> Kind {
+    Kind { event_type: owned(&kind.event_type), aggregate_type: owned(&kind.aggregate_type) }
+}
