@@ -17,7 +17,7 @@ use postrider_core::clock::{BoxFuture, Instant};
 use postrider_core::cloudevents::structured;
 use postrider_core::sink::{Message, Permit, Sink, SinkFeatures, Verdicts};
 use postrider_core::verdict::{Reason, Rejection};
-use postrider_core::{Fault, Refusal, Text, Verdict, limits};
+use postrider_core::{Fault, Key, Refusal, Text, Verdict, limits};
 
 pub use broker::{Broker, Record};
 pub use faults::{Faults, Outage, Settings};
@@ -56,7 +56,7 @@ impl SimSink {
                     parcel.items.push(Item {
                         index,
                         id: own(&message.envelope.id),
-                        key: message.key.cloned(),
+                        key: message.key.map(|key| Key::new(own(&key.scope), own(&key.id))),
                         leads: message.leads,
                         bytes_hash,
                     });

@@ -44,10 +44,12 @@ pub struct Faults {
     pub slow: f64,
     /// How much longer a slow parcel takes, at most, on its way there or back.
     pub slow_max: Duration,
-    /// How often a parcel's reply, or a part of it, is lost after the write: `Unknown`, but in the log.
+    /// How often a parcel's reply is lost after the write: `Unknown`, but in the log.
     pub reply_lost_after_write: f64,
-    /// How often a parcel, or the end of it, is lost before the write: `Unknown`, and not in the log.
+    /// How often a parcel is lost before the write: `Unknown`, and not in the log.
     pub reply_lost_before_write: f64,
+    /// Whether a loss may begin at any message of a parcel; otherwise it is the whole parcel.
+    pub losses_partial: bool,
     /// How often one message is lost although its partition answers others.
     pub own_silence: f64,
     /// How often one message fails for a reason that passes.

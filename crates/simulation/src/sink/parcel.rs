@@ -87,27 +87,30 @@ impl Parcel {
     /// The broker takes what it takes, in order.
     fn write(&self) -> Vec<Deed> {
         let mut state = self.broker.state();
+        let mut broken = self.broken();
         if let Some(refusal) = self.refusal_of_all(&mut state) {
+            self.items.iter().for_each(|item| broken.add(item.key.as_ref()));
             return self.items.iter().map(|_| Deed::Refused(refusal.clone())).collect();
         }
         let State { chance, faults, .. } = &mut *state;
-        let arrived = lost_from(chance, faults.reply_lost_before_write, self.items.len());
-        let answered = lost_from(chance, faults.reply_lost_after_write, arrived);
-        let mut broken = self.broken();
+        let arrived = lost_from(chance, faults, faults.reply_lost_before_write, self.items.len());
+        let answered = lost_from(chance, faults, faults.reply_lost_after_write, arrived);
         let mut deeds = Vec::with_capacity(self.items.len());
         for (place, item) in self.items.iter().enumerate() {
-            let deed = match refusal_of_one(item, &mut state, &mut broken) {
-                Some(refusal) => Deed::Refused(refusal),
-                None if place >= arrived => Deed::Refused(lost(place > arrived)),
-                None => {
-                    let logged = self.log(item, &mut state);
-                    if place < answered { Deed::Logged(logged) } else { Deed::Refused(lost(place > answered)) }
-                }
-            };
-            if matches!(deed, Deed::Refused(_)) {
+            let deed = if place >= arrived {
+                Deed::Refused(lost(place > arrived))
+            } else if let Some(refusal) = refusal_of_one(item, &mut state, &mut broken) {
                 broken.add(item.key.as_ref());
-            }
+                Deed::Refused(refusal)
+            } else {
+                let logged = self.log(item, &mut state);
+                if place < answered { Deed::Logged(logged) } else { Deed::Refused(lost(place > answered)) }
+            };
             deeds.push(deed);
+        }
+        // What is lost breaks its key for whoever comes behind this parcel, not within it: it went there in one piece.
+        for item in self.items.iter().skip(answered) {
+            broken.add(item.key.as_ref());
         }
         deeds
     }
@@ -134,7 +137,10 @@ impl Parcel {
         }
         let State { chance, faults, .. } = state;
         if chance.probability(faults.partition_busy) {
-            return Some(Refusal::Busy { scope: Scope::Partition, reason: Reason::new("simulated: no leader") });
+            return Some(Refusal::Busy {
+                scope: Scope::Partition,
+                reason: Reason::new("simulated: no leader"),
+            });
         }
         let in_company = faults.poison_in_company && self.items.len() > 1;
         if in_company && self.items.iter().any(|item| faults.poison.contains(&item.id)) {
@@ -181,7 +187,8 @@ impl Parcel {
     fn draw_journey(&self) -> Journey {
         let mut state = self.broker.state();
         let State { chance, faults: Faults { latency_max, slow, slow_max, .. }, .. } = &mut *state;
-        let mut journey = Journey { there: draw(chance, *latency_max) / 2, back: draw(chance, *latency_max) / 2 };
+        let mut journey =
+            Journey { there: draw(chance, *latency_max) / 2, back: draw(chance, *latency_max) / 2 };
         if chance.probability(*slow) {
             let leg = if chance.probability(0.5) { &mut journey.there } else { &mut journey.back };
             *leg += draw(chance, *slow_max);
@@ -249,12 +256,11 @@ fn refusal_of_one(item: &Item, state: &mut State, broken: &mut BrokenKeys) -> Op
 }
 
 /// From which message on a parcel of so many is lost; `items` when nothing is.
-fn lost_from(chance: &mut Chance, probability: f64, items: usize) -> usize {
-    if chance.probability(probability) {
-        usize::try_from(chance.below(items as u64)).unwrap_or(items)
-    } else {
-        items
+fn lost_from(chance: &mut Chance, faults: &Faults, probability: f64, items: usize) -> usize {
+    if !chance.probability(probability) {
+        return items;
     }
+    if faults.losses_partial { usize::try_from(chance.below(items as u64)).unwrap_or(0) } else { 0 }
 }
 
 fn draw(chance: &mut Chance, most: Duration) -> Duration {
