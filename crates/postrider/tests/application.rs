@@ -83,15 +83,15 @@ mod outbox {
     }
 
     fn shop() -> (tempfile::TempDir, Connection, Outbox) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("shop.db");
-        let native = Layout::built_in("native").unwrap();
-        migrate(&Config::new(&file, native.clone(), "shop")).unwrap();
-        (folder, Connection::open(&file).unwrap(), Outbox::new(&native).unwrap())
+        let native = Layout::built_in("native").expect("a layout");
+        migrate(&Config::new(&file, native.clone(), "shop")).expect("tables");
+        (folder, Connection::open(&file).expect("a connection"), Outbox::new(&native).expect("an outbox"))
     }
 
     fn depth(connection: &Connection) -> i64 {
-        connection.query_row("select count(*) from outbox", [], |row| row.get(0)).unwrap()
+        connection.query_row("select count(*) from outbox", [], |row| row.get(0)).expect("a count")
     }
 
     /// F8, F9: an event is there if and only if the caller's transaction commits.
