@@ -12,11 +12,13 @@ mod layout;
 mod log;
 mod outbox;
 mod output;
+mod payload;
 mod settings;
 mod signals;
 mod sinks;
 mod stop_at;
 mod table;
+mod writer;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,167 @@
+use std::io::{self, BufRead, IsTerminal};
+
+use bytes::Bytes;
+use postrider_core::clock::Clock;
+use postrider_core::envelope::Trace;
+use postrider_core::{Envelope, Fault, Text};
+use postrider_relay::SystemClock;
+use postrider_sqlite::Appended;
+use serde::Serialize;
+use uuid::{NoContext, Uuid};
+
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::output::{data, json, note};
+use crate::payload;
+use crate::writer::{Transaction, Writer};
+
+/// Lines that are read before they are written: one statement for all of them.
+const CHUNK_ENTRIES: usize = 256;
+
+/// Appends an event from a script; its payload is read from stdin.
+///
+/// Prints the event's id.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
-pub(crate) async fn run(args: Args, config: &Config) -> Result<(), Failure> {
-    todo!()
+#[command(after_help = "\
+Examples:
+  echo '{\"total\": 42}' | postrider append --type shop.order.created.v1 --aggregate-type Order --aggregate-id 17
+  postrider append --type shop.price.changed.v1 --aggregate-type Product --aggregate-id 3 --lines < prices.jsonl
+With --lines all events are written in one transaction: all of them, or none.")]
+pub(crate) struct Args {
+    /// What happened.
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: String,
+
+    /// What kind of thing it happened to.
+    #[arg(long, value_name = "TYPE")]
+    aggregate_type: String,
+
+    /// Which one it happened to.
+    #[arg(long, value_name = "ID")]
+    aggregate_id: String,
+
+    /// What it stays in order with, when that is not the aggregate.
+    #[arg(long)]
+    key: Option<String>,
+
+    /// Who says so.
+    #[arg(long, value_name = "URI", default_value = "/postrider/append")]
+    source: String,
+
+    /// Appends once, however often this is repeated with the same key.
+    #[arg(long, value_name = "KEY", conflicts_with = "lines")]
+    idempotency_key: Option<String>,
+
+    /// The W3C trace context that the event belongs to.
+    #[arg(long, value_name = "CONTEXT")]
+    traceparent: Option<String>,
+
+    /// Takes each line of stdin as the payload of an event, and writes all in one transaction.
+    #[arg(long)]
+    lines: bool,
+
+    /// Prints JSON, one object per event.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: String,
+    event_id: &'a str,
+    repeated: bool,
+}
+
+pub(crate) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    let mut writer = Writer::open(config)?;
+    if io::stdin().is_terminal() {
+        note("Type the payload and end it with Ctrl-D.");
+    }
+    let mut stdin = io::stdin().lock();
+    let appended =
+        if args.lines { args.lines(&mut stdin, &mut writer)? } else { args.one(&mut stdin, &mut writer)? };
+    for appended in &appended {
+        let line =
+            Line { id: appended.id.to_string(), event_id: &appended.event_id, repeated: appended.repeated };
+        if args.json { json(&line)? } else { data(&format!("{}\n", appended.event_id))? }
+    }
+    Ok(())
+}
+
+impl Args {
+    fn one(&self, stdin: &mut impl BufRead, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
+        let payload =
+            payload::whole(stdin, writer.payload_bytes_max).map_err(|fault| refused("stdin", fault))?;
+        let envelope = self.envelope(payload);
+        writer.accept(&envelope).map_err(|fault| refused("stdin", fault))?;
+        let transaction = writer.begin()?;
+        let appended = match &self.idempotency_key {
+            Some(key) => vec![transaction.append_once(&envelope, key)?],
+            None => transaction.append_all(&[envelope])?,
+        };
+        transaction.commit()?;
+        Ok(appended)
+    }
+
+    fn lines(&self, stdin: &mut impl BufRead, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
+        let (mut number, mut appended) = (0, Vec::new());
+        let transaction = writer.begin()?;
+        loop {
+            let chunk = self.chunk(stdin, &transaction, &mut number)?;
+            if chunk.is_empty() {
+                break;
+            }
+            appended.extend(transaction.append_all(&chunk)?);
+        }
+        transaction.commit()?;
+        Ok(appended)
+    }
+
+    fn chunk(
+        &self,
+        stdin: &mut impl BufRead,
+        transaction: &Transaction<'_>,
+        number: &mut u64,
+    ) -> Result<Vec<Envelope>, Failure> {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK_ENTRIES {
+            *number += 1;
+            let here = |fault| refused(&format!("stdin:{number}"), fault);
+            let Some(line) = payload::line(stdin, transaction.payload_bytes_max).map_err(here)? else {
+                break;
+            };
+            if !line.is_empty() {
+                let envelope = self.envelope(line);
+                transaction.accept(&envelope).map_err(here)?;
+                chunk.push(envelope);
+            }
+        }
+        Ok(chunk)
+    }
+
+    fn envelope(&self, payload: Vec<u8>) -> Envelope {
+        let time = SystemClock::new().now();
+        let seconds = u64::try_from(time.as_second()).unwrap_or(0);
+        let nanos = u32::try_from(time.subsec_nanosecond()).unwrap_or(0);
+        let id = Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, nanos));
+        let text = |text: &String| Text::from(text.as_str());
+        Envelope {
+            id: Text::from(id.to_string()),
+            source: text(&self.source),
+            event_type: text(&self.event_type),
+            time,
+            content_type: None,
+            aggregate_type: text(&self.aggregate_type),
+            aggregate_id: text(&self.aggregate_id),
+            partition_key: self.key.as_ref().map(text),
+            sequence: None,
+            trace: self.traceparent.as_ref().map(|parent| Trace { parent: text(parent), state: None }),
+            extensions: std::collections::BTreeMap::new(),
+            data: Bytes::from(payload),
+        }
+    }
+}
+
+fn refused(place: &str, fault: Fault) -> Failure {
+    Failure::usage(format!("{place}: {}", fault.place), fault.problem, fault.remedy)
 }

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, config: &Config) -> Result<(), Failure> {
     let mut settings = settings::settings(config, &layout);
     settings.until_empty = args.until_empty.then_some(args.timeout);
     let sinks = sinks::open(config, &clock)?;
-    let (source, store) = outbox::source(config, &clock).await?;
+    let (source, store) = outbox::source(config).await?;
     let relay = Relay {
         source,
         sinks,

@@ -29,8 +29,8 @@ pub(crate) struct File {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Outbox {
     pub(crate) url: Option<Spanned<String>>,
-    pub(crate) layout: Option<Spanned<String>>,
-    pub(crate) table: Option<Spanned<String>>,
+    pub(crate) layout: Option<String>,
+    pub(crate) table: Option<String>,
     pub(crate) start: Option<Start>,
     #[serde(deserialize_with = "span::between::<500, 3_600_000, _>")]
     pub(crate) lease_ttl: Option<Duration>,

@@ -45,6 +45,8 @@ pub(crate) struct Outbox {
     pub(crate) start: Option<file::Start>,
     pub(crate) lease_ttl: std::time::Duration,
     pub(crate) payload_bytes_max: usize,
+    /// `file:line` of its url, for faults.
+    pub(crate) place: String,
 }
 
 /// Somewhere that events go.
@@ -111,14 +113,16 @@ impl Page<'_> {
             Some(url) => self.secret(url)?,
             None => plain("sqlite://postrider.db"),
         };
-        let layout = outbox.layout.map_or_else(|| "native".to_owned(), toml::Spanned::into_inner);
+        let place = outbox.url.as_ref().map_or_else(|| self.place.to_owned(), |url| self.at(url.span()));
+        let layout = outbox.layout.unwrap_or_else(|| "native".to_owned());
         Ok(Outbox {
             url,
             layout,
-            table: outbox.table.map(toml::Spanned::into_inner),
+            table: outbox.table,
             start: outbox.start,
             lease_ttl: outbox.lease_ttl.unwrap_or(limits::LEASE_TTL),
             payload_bytes_max: outbox.payload_bytes_max.unwrap_or(limits::PAYLOAD_BYTES),
+            place,
         })
     }
 

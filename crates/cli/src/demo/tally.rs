@@ -44,10 +44,6 @@ impl Tally {
         self.lock().clone()
     }
 
-    pub(crate) fn published(&self) -> u64 {
-        self.lock().published
-    }
-
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -129,12 +129,12 @@ fn picture(frame: &Frame, rates: &VecDeque<u64>, width: usize) -> Vec<Line> {
         ),
         columns(
             plain(format!("{} committed", count(frame.committed))),
-            faint("relayed in order".to_owned()),
+            faint("in order by order".to_owned()),
             plain(format!("{} per second", count(frame.rate))),
         ),
         columns(
             faint(format!("{} rolled back", count(frame.rolled_back))),
-            faint("by order".to_owned()),
+            faint("at least once".to_owned()),
             plain(format!("after {} (p50), {} (p99)", latency(0.5), latency(0.99))),
         ),
         Line::new(),
@@ -169,7 +169,7 @@ fn title(frame: &Frame, width: usize) -> Line {
         .add(Style::Plain, "  ")
         .column(Style::Strong, "postrider demo", end)
         .add(Style::Accent, "━".repeat(full))
-        .add(Style::Faint, "━".repeat(BAR - full))
+        .add(Style::Faint, "─".repeat(BAR - full))
         .add(Style::Faint, seconds)
 }
 

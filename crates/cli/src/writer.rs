@@ -1,0 +1,119 @@
+//! Appends events to the configured outbox, in transactions of its own.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_core::{Envelope, Fault, Names};
+use postrider_sqlite::{AppendError, Appended, Outbox};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::config::Config;
+use crate::exit::{Code, Failure};
+use crate::{layout, outbox};
+
+/// How long another writer is waited for.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection and what it may write.
+pub(crate) struct Writer {
+    connection: Connection,
+    rules: Rules,
+}
+
+/// What the outbox takes.
+pub(crate) struct Rules {
+    outbox: Outbox,
+    names: Names,
+    path: PathBuf,
+    pub(crate) payload_bytes_max: usize,
+}
+
+/// Events that are written together or not at all.
+pub(crate) struct Transaction<'w> {
+    transaction: rusqlite::Transaction<'w>,
+    rules: &'w Rules,
+}
+
+impl Writer {
+    /// Opens a database that is there.
+    pub(crate) fn open(config: &Config) -> Result<Self, Failure> {
+        let layout = layout::load(config)?;
+        let path = outbox::existing(config)?;
+        let payload_bytes_max = config.outbox.payload_bytes_max;
+        let outbox = Outbox::new(&layout)
+            .map_err(|fault| Failure::new(Code::Usage, fault))?
+            .payload_bytes_max(payload_bytes_max);
+        let rules = Rules { outbox, names: layout.names, path, payload_bytes_max };
+        let connection = Connection::open_with_flags(&rules.path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .and_then(|connection| connection.busy_timeout(BUSY_TIMEOUT).map(|()| connection))
+            .map_err(|error| rules.failure(error))?;
+        Ok(Self { connection, rules })
+    }
+
+    pub(crate) fn begin(&mut self) -> Result<Transaction<'_>, Failure> {
+        let Self { connection, rules } = self;
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| rules.failure(error))?;
+        Ok(Transaction { transaction, rules })
+    }
+}
+
+impl Transaction<'_> {
+    pub(crate) fn append_all(&self, envelopes: &[Envelope]) -> Result<Vec<Appended>, Failure> {
+        self.rules.outbox.append_all(&self.transaction, envelopes).map_err(|error| self.rules.refused(error))
+    }
+
+    pub(crate) fn append_once(&self, envelope: &Envelope, key: &str) -> Result<Appended, Failure> {
+        self.rules
+            .outbox
+            .append_once(&self.transaction, envelope, key)
+            .map_err(|error| self.rules.refused(error))
+    }
+
+    pub(crate) fn commit(self) -> Result<(), Failure> {
+        self.transaction.commit().map_err(|error| self.rules.failure(error))
+    }
+}
+
+impl Rules {
+    /// What would be refused, before anything is written.
+    pub(crate) fn accept(&self, envelope: &Envelope) -> Result<(), Fault> {
+        envelope.validate(self.names, self.payload_bytes_max)
+    }
+
+    fn refused(&self, error: AppendError<rusqlite::Error>) -> Failure {
+        match error {
+            AppendError::Refused(fault) => Failure::new(Code::Usage, fault),
+            AppendError::Database(error) => self.failure(error),
+        }
+    }
+
+    fn failure(&self, error: rusqlite::Error) -> Failure {
+        outbox::failure(
+            Fault::new(
+                self.path.display().to_string(),
+                "the event cannot be appended",
+                "`postrider migrate` creates the tables, `postrider check` says what is wrong with them",
+            )
+            .caused_by(error),
+        )
+    }
+}
+
+impl Deref for Writer {
+    type Target = Rules;
+
+    fn deref(&self) -> &Rules {
+        &self.rules
+    }
+}
+
+impl Deref for Transaction<'_> {
+    type Target = Rules;
+
+    fn deref(&self) -> &Rules {
+        self.rules
+    }
+}

@@ -1,0 +1,50 @@
+//! `kill -9` at every named point between the steps, on the real binary (F8).
+
+use postrider_core::point::POINTS;
+
+use crate::shop::{Road, Shop};
+
+/// Short, because the next relay has to wait for the dead one's lease.
+const LEASE_TTL: &str = "500ms";
+
+/// At the first passing nothing has been settled yet; at the second, something has.
+fn crash_everywhere(road: Road, passing: u32) {
+    for point in POINTS {
+        let world = road.world(LEASE_TTL, 4);
+        let mut shop = Shop::new(&world, road);
+        shop.commit(10);
+        shop.roll_back(2);
+        shop.commit(6);
+
+        let stop_at = format!("{point}:{passing}");
+        let mut relay = world.start("first", &["run"], &[("POSTRIDER_STOP_AT", &stop_at)]);
+        relay.wait_until_said(&format!("stopped at {point}"));
+        relay.kill();
+        shop.no_ghosts();
+
+        shop.commit(5);
+        shop.roll_back(1);
+        world.run(&["run", "--until-empty"]).ok();
+        shop.prove();
+    }
+}
+
+#[test]
+fn cursor_killed_at_the_first_passing_of_every_point() {
+    crash_everywhere(Road::Cursor, 1);
+}
+
+#[test]
+fn cursor_killed_at_the_second_passing_of_every_point() {
+    crash_everywhere(Road::Cursor, 2);
+}
+
+#[test]
+fn lease_killed_at_the_first_passing_of_every_point() {
+    crash_everywhere(Road::Lease, 1);
+}
+
+#[test]
+fn lease_killed_at_the_second_passing_of_every_point() {
+    crash_everywhere(Road::Lease, 2);
+}

@@ -1,0 +1,87 @@
+//! The operator's verbs.
+
+use serde_json::Value;
+
+use crate::world::World;
+
+const CONFIG: &str = "[[sink]]\nurl = \"file://events.jsonl\"\n";
+
+fn count(world: &World, args: &[&str], name: &str) -> u64 {
+    let done: Value = serde_json::from_str(&world.run(args).ok()).unwrap();
+    done[name].as_u64().unwrap()
+}
+
+fn ids(world: &World, args: &[&str]) -> Vec<String> {
+    let listed = world.run(args).ok();
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+    listed.lines().map(id).collect()
+}
+
+#[test]
+fn bury_holds_an_entry_back_and_revive_lets_it_go() {
+    let world = World::with_config(CONFIG);
+    world.append("shop.order.created.v1", "1", "{\"n\":1}");
+    world.append("shop.order.paid.v1", "1", "{\"n\":2}");
+    world.append("shop.order.created.v1", "2", "{\"n\":3}");
+
+    let bury = ["bury", "--key", "1", "--type", "*.created.*", "--reason", "wrong price", "--json"];
+    assert_eq!(count(&world, &[&bury[..], &["--dry-run"]].concat(), "buried"), 1);
+    assert_eq!(ids(&world, &["list", "--state", "dead", "--json"]).len(), 0, "a dry run writes nothing");
+    assert_eq!(count(&world, &bury, "buried"), 1);
+    let dead = ids(&world, &["list", "--state", "dead", "--json"]);
+    assert_eq!(dead.len(), 1);
+    assert!(world.run(&["show", &dead[0]]).ok().contains("wrong price"));
+
+    let run = world.run(&["run", "--until-empty"]);
+    assert!(run.stderr.contains("Published 1 event.") && run.stderr.contains("1 dead"), "{}", run.stderr);
+    run.ok();
+    assert_eq!(numbers(&world), [3], "the dead entry holds its key, and nothing else");
+
+    assert_eq!(count(&world, &["revive", &dead[0], "--json"], "revived"), 1);
+    world.run(&["run", "--until-empty"]).ok();
+    assert_eq!(numbers(&world), [3, 1, 2], "in order");
+}
+
+#[test]
+fn what_a_sink_rejects_is_dead_with_its_reason() {
+    let world = World::with_config(CONFIG);
+    world.append(
+        "shop.order.created.v1",
+        "1",
+        "{\"n\":1,\"padding\":\"0123456789012345678901234567890123456789\"}",
+    );
+    world.append("shop.order.created.v1", "2", "{\"n\":2}");
+    world.write("postrider.toml", &format!("[outbox]\npayload_bytes_max = 20\n{CONFIG}"));
+    let run = world.run(&["run", "--until-empty"]);
+    assert!(run.stderr.contains("ERROR") && run.stderr.contains("1 dead"), "{}", run.stderr);
+    run.ok();
+    assert_eq!(numbers(&world), [2]);
+    world.write("postrider.toml", CONFIG);
+    assert_eq!(count(&world, &["revive", "--all", "--json"], "revived"), 1);
+    world.run(&["run", "--until-empty"]).ok();
+    assert_eq!(numbers(&world), [2, 1]);
+}
+
+#[test]
+fn prune_deletes_what_is_published_and_nothing_else() {
+    let world = World::with_config(CONFIG);
+    for key in ["1", "2", "3"] {
+        world.append("shop.order.created.v1", key, "{}");
+    }
+    world.run(&["bury", "--key", "3"]).ok();
+    world.run(&["run", "--until-empty"]).ok();
+    assert_eq!(count(&world, &["prune", "--older-than", "1h", "--json"], "pruned"), 0, "too young");
+    assert_eq!(count(&world, &["prune", "--all", "--dry-run", "--json"], "pruned"), 2);
+    assert_eq!(ids(&world, &["list", "--json"]).len(), 3);
+    assert_eq!(count(&world, &["prune", "--all", "--limit", "1", "--json"], "pruned"), 1);
+    assert_eq!(count(&world, &["prune", "--all", "--json"], "pruned"), 1);
+    assert_eq!(ids(&world, &["list", "--json"]).len(), 1, "the dead one stays");
+    world.append("shop.order.created.v1", "4", "{\"n\":4}");
+    world.run(&["run", "--until-empty"]).ok();
+    assert_eq!(world.read("events.jsonl").lines().count(), 3, "what was pruned does not come back");
+}
+
+fn numbers(world: &World) -> Vec<u64> {
+    let number = |line: &str| serde_json::from_str::<Value>(line).unwrap()["data"]["n"].as_u64().unwrap();
+    world.read("events.jsonl").lines().map(number).collect()
+}

@@ -1,0 +1,204 @@
+//! A directory of its own for each test, and the real binary in it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Nothing that a test waits for takes longer, however slow the machine.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a command did.
+pub struct Did {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Did {
+    /// Checks the exit code and hands stdout over.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// Checks that it failed as documented: the code, one paragraph, no panic, every part said.
+    #[track_caller]
+    pub fn failed(&self, code: i32, said: &[&str]) {
+        let told = self.stderr.trim_end();
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {told}", self.stdout);
+        let error = told.lines().last().unwrap_or_default();
+        assert!(error.starts_with("error: "), "{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{told}");
+        for part in said {
+            assert!(error.contains(part), "\"{part}\" is not in: {told}");
+        }
+        for never in ["panicked", "backtrace", "RUST_BACKTRACE", "this is a bug"] {
+            assert!(!told.contains(never), "{told}");
+        }
+    }
+}
+
+/// A directory, and the binary in it.
+pub struct World {
+    pub directory: TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    /// With a configuration and its tables.
+    pub fn with_config(config: &str) -> Self {
+        let world = Self::new();
+        world.write("postrider.toml", config);
+        world.run(&["migrate"]).ok();
+        world
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub fn database(&self, name: &str) -> Connection {
+        let connection = Connection::open(self.path(name)).unwrap();
+        connection.busy_timeout(DEADLINE).unwrap();
+        connection
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        command.args(args).current_dir(self.directory.path()).stdin(Stdio::null());
+        for name in ["POSTRIDER_CONFIG", "POSTRIDER_STOP_AT", "RUST_LOG", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Did {
+        self.run_with(args, "")
+    }
+
+    pub fn run_with(&self, args: &[&str], stdin: &str) -> Did {
+        finish(self.command(args), stdin.as_bytes())
+    }
+
+    /// Starts a command in the background; what it says goes to a file.
+    pub fn start(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
+        let log = self.path(&format!("{name}.log"));
+        let mut command = self.command(args);
+        command.envs(env.iter().copied()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        Process { child: command.spawn().unwrap(), log }
+    }
+
+    /// Appends one event through the binary; answers its event id.
+    pub fn append(&self, event_type: &str, key: &str, payload: &str) -> String {
+        let args = ["append", "--type", event_type, "--aggregate-type", "Order", "--aggregate-id", key];
+        self.run_with(&args, payload).ok().trim().to_owned()
+    }
+}
+
+/// Runs a command to its end.
+pub fn finish(mut command: Command, stdin: &[u8]) -> Did {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its arguments does not read, and closes the pipe.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    let output = child.wait_with_output().unwrap();
+    Did {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A command in the background; killed when the test ends.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    #[track_caller]
+    pub fn wait_until_said(&mut self, text: &str) {
+        until(&format!("\"{text}\" in the log"), || {
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "ended before it said \"{text}\": {}",
+                self.said()
+            );
+            self.said().contains(text)
+        });
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Whether it is stopped by SIGSTOP.
+    pub fn stands_still(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the process to end", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a condition, with a deadline.
+#[track_caller]
+#[expect(clippy::disallowed_methods, reason = "a test of the real binary waits in real time")]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How long something takes.
+#[expect(clippy::disallowed_methods, reason = "a test of the real binary measures real time")]
+pub fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
+    let start = std::time::Instant::now();
+    let done = action();
+    (done, start.elapsed())
+}
