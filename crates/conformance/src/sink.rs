@@ -16,6 +16,8 @@ use std::time::Duration;
 use postrider_core::clock::Clock;
 use postrider_core::sink::Sink;
 
+pub use letters::envelope;
+
 /// What an adapter lends to the suite: a place of its own, that is empty when the harness is made.
 pub trait SinkHarness: Sync {
     /// The sink under test.

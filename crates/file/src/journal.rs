@@ -170,3 +170,6 @@ fn is_at(path: &Path, held: &std::fs::Metadata) -> io::Result<bool> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,3 +71,35 @@ impl Sink for NullSink {
         Box::pin(async {})
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_conformance::sink::envelope;
+    use postrider_core::Key;
+
+    use super::*;
+
+    /// SNK-05, SNK-06: even nothing keeps to the contract, or it would measure another relay.
+    #[test]
+    fn it_counts_what_it_takes_and_withholds_what_follows_a_refusal() {
+        let envelope = envelope("1", "a");
+        struct Second;
+        impl Permit for Second {
+            fn ask(&self, index: usize) -> bool {
+                index > 0
+            }
+        }
+        let (one, other) = (Key::new("", "one"), Key::new("", "other"));
+        let message = |key, leads| Message { envelope: &envelope, topic: "letters", key: Some(key), leads };
+        let sink = NullSink::default();
+        let messages =
+            [message(&one, true), message(&other, true), message(&one, false), message(&one, true)];
+        let received: Vec<bool> = sink
+            .take(&messages, &Second)
+            .into_iter()
+            .map(|(_, verdict)| verdict == Verdict::Receipt)
+            .collect();
+        assert_eq!(received, [false, true, false, true]);
+        assert_eq!((sink.receipts(), sink.payload_bytes()), (2, 2 * envelope.data.len() as u64));
+    }
+}

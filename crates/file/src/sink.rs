@@ -142,3 +142,83 @@ impl Sink for FileSink {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures_util::future::join;
+    use postrider_conformance::clock::ManualClock;
+    use postrider_conformance::sink::envelope;
+
+    use super::*;
+
+    struct All;
+
+    impl Permit for All {
+        fn ask(&self, _index: usize) -> bool {
+            true
+        }
+    }
+
+    #[derive(Default)]
+    struct Gathered(Mutex<Vec<(usize, Verdict)>>);
+
+    impl Verdicts for Gathered {
+        fn hand(&self, chunk: Vec<(usize, Verdict)>) {
+            self.0.lock().unwrap().extend(chunk);
+        }
+    }
+
+    /// Says when somebody waits for the lock.
+    #[derive(Clone, Default)]
+    struct Watched(Arc<AtomicBool>);
+
+    impl Disk for Watched {
+        fn lock(&self, file: &File) -> io::Result<()> {
+            self.0.store(true, Ordering::SeqCst);
+            file.lock()
+        }
+    }
+
+    /// SNK-07: a stopped process that holds the lock is an outage of the file, and nothing is written behind the relay's
+    /// back when it goes on.
+    #[tokio::test]
+    async fn a_lock_that_is_not_free_before_the_deadline_is_busy_and_nothing_is_written_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events");
+        let (clock, watched) = (ManualClock::default(), Watched::default());
+        let disk = Box::new(watched.clone());
+        let sink = FileSink::open_on(FileConfig::new(&path), Arc::new(clock.clone()), disk).unwrap();
+        let stopped = File::create(&path).unwrap();
+        stopped.lock().unwrap();
+        let (envelope, gathered) = (envelope("1", "a"), Gathered::default());
+        let messages = [Message { envelope: &envelope, topic: "letters", key: None, leads: true }];
+        let time = async {
+            while !watched.0.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+            clock.advance(Duration::from_secs(1));
+        };
+        let deadline = clock.instant() + Duration::from_secs(1);
+        join(sink.publish(&messages, deadline, &All, &gathered), time).await;
+        let verdicts = std::mem::take(&mut *gathered.0.lock().unwrap());
+        assert!(matches!(&verdicts[..], [(0, Verdict::Refusal(Refusal::Busy { .. }))]), "{verdicts:?}");
+        stopped.unlock().unwrap();
+        sink.drain(Duration::from_secs(30)).await;
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        let deadline = clock.instant() + Duration::from_secs(1);
+        sink.publish(&messages, deadline, &All, &gathered).await;
+        assert_eq!(*gathered.0.lock().unwrap(), [(0, Verdict::Receipt)]);
+    }
+
+    #[tokio::test]
+    async fn a_probe_answers_for_the_thread_too() {
+        let clock = Arc::new(ManualClock::default());
+        let sink = FileSink::open(FileConfig::new("/nowhere/at/all"), clock).unwrap();
+        let fault = sink.probe().await.unwrap_err();
+        assert!(fault.to_string().contains("/nowhere/at"), "{fault}");
+    }
+}

@@ -21,11 +21,10 @@ pub(super) fn letters(words: &str) -> Letters {
     Letters(words.split_whitespace().map(letter).collect())
 }
 
-fn letter(word: &str) -> Letter {
-    let id = word.trim_end_matches('!');
-    let key = &id[..1];
-    let data = Bytes::from(format!("{{\"says\":\"{id}\"}}"));
-    let envelope = Envelope {
+/// An event of a key that says its id; what it is else does not matter.
+#[must_use]
+pub fn envelope(id: &str, key: &str) -> Envelope {
+    Envelope {
         id: id.to_owned().into(),
         source: "/conformance".into(),
         event_type: "acme.letter.written.v1".into(),
@@ -37,8 +36,14 @@ fn letter(word: &str) -> Letter {
         sequence: None,
         trace: None,
         extensions: BTreeMap::new(),
-        data,
-    };
+        data: Bytes::from(format!("{{\"says\":\"{id}\"}}")),
+    }
+}
+
+fn letter(word: &str) -> Letter {
+    let id = word.trim_end_matches('!');
+    let key = &id[..1];
+    let envelope = envelope(id, key);
     let key = (key != "-").then(|| Key::new("Letter", key.to_owned()));
     Letter { envelope, key, leads: word.ends_with('!') }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{FutureExt, select};
 use futures_util::stream::FuturesUnordered;
+use postrider_conformance::sink::envelope;
 use postrider_core::clock::Clock;
 use postrider_core::sink::{Message, Permit, Sink, Verdicts};
 use postrider_core::{Envelope, Key, Text, Verdict};
@@ -57,7 +58,7 @@ async fn storm(seed: u64) -> (Vec<Record>, usize) {
     broker.set_faults(faults());
     let sink = broker.sink("relay");
     let events: Vec<Vec<Envelope>> =
-        (0..KEYS).map(|key| (0..EVENTS_PER_KEY).map(|number| envelope(key, number)).collect()).collect();
+        (0..KEYS).map(|key| (0..EVENTS_PER_KEY).map(|number| envelope(&event_id(key, number), &name(key))).collect()).collect();
     let keys: Vec<Key> = (0..KEYS).map(|key| Key::new("Order", name(key))).collect();
     let desk =
         Desk { state: Mutex::new((0..KEYS).map(|_| Progress::default()).collect()), broker: broker.clone() };
@@ -256,21 +257,4 @@ fn name(key: usize) -> Text {
 
 fn event_id(key: usize, number: usize) -> String {
     format!("{key}.{number}")
-}
-
-fn envelope(key: usize, number: usize) -> Envelope {
-    Envelope {
-        id: event_id(key, number).into(),
-        source: "/storm".into(),
-        event_type: "acme.order.moved.v1".into(),
-        time: jiff::Timestamp::UNIX_EPOCH,
-        content_type: None,
-        aggregate_type: "Order".into(),
-        aggregate_id: name(key),
-        partition_key: None,
-        sequence: None,
-        trace: None,
-        extensions: BTreeMap::new(),
-        data: "{}".into(),
-    }
 }
