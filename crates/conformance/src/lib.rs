@@ -2,3 +2,5 @@
 
 pub mod clock;
 pub mod sink;
+pub mod source;
+pub mod store;
