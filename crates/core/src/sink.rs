@@ -45,7 +45,8 @@ pub trait Sink: Send + Sync {
 /// What a sink can do; asked, not guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkFeatures {
-    /// A failed message takes its successors of the same key with it, so that several may be in flight.
+    /// Within a call, a failed message takes its successors of the same key and topic with it, so that several may be in
+    /// flight. Across calls the relay awaits the verdicts of a key before it sends more of it.
     pub ordered_stream: bool,
     /// Messages in one call, at most.
     pub batch_entries_max: usize,

@@ -6,6 +6,7 @@ use postrider_core::plan::TopicNo;
 use postrider_core::{Key, Text};
 
 use crate::claims::{ClaimNo, Ticket};
+use crate::publish::ShipmentNo;
 
 /// A key's place in the table, for as long as the relay has an entry of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +27,8 @@ pub(crate) struct KeyState {
     unsettled: u32,
     /// Messages without a verdict.
     pub(crate) in_flight: u32,
-    /// Where they went.
-    pub(crate) topic: TopicNo,
+    /// In which call, and where they went.
+    pub(crate) call: (ShipmentNo, TopicNo),
     /// A message got no receipt: what follows goes back to the source, which knows when it may come again.
     broken: bool,
     /// Entries behind the message in flight.
@@ -47,7 +48,7 @@ impl Keys {
             key: key.clone(),
             unsettled: 1,
             in_flight: 0,
-            topic: TopicNo(0),
+            call: (ShipmentNo::default(), TopicNo(0)),
             broken: false,
             waiting: VecDeque::new(),
         };

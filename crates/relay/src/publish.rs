@@ -20,7 +20,7 @@ use crate::observe::Step;
 use crate::wake::Woke;
 
 /// A publish call's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShipmentNo(u64);
 
 #[derive(Debug, Default)]
@@ -129,16 +129,18 @@ impl<'r, S: Source> Engine<'r, S> {
             load.push((ticket, true));
             return;
         };
+        let call = ShipmentNo(self.shipments.next);
         let key = self.keys.get_mut(number);
         let in_turn = ticket.next || key.waiting.is_empty();
-        let free = key.in_flight == 0 || (stream && key.topic == ticket.topic);
+        // A stream is ordered within one call: what is in flight in another is awaited.
+        let free = key.in_flight == 0 || (stream && key.call == (call, ticket.topic));
         if !in_turn || !free {
             key.waiting.push_back(ticket);
             return;
         }
         aside.count(ticket);
         load.push((ticket, key.in_flight == 0));
-        key.topic = ticket.topic;
+        key.call = (call, ticket.topic);
         key.in_flight += 1;
         while stream
             && load.len() < most

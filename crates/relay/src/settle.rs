@@ -51,14 +51,14 @@ impl<S: Source> Engine<'_, S> {
         {
             return false;
         }
-        let in_parts = self.features.settles != Settles::AtRelease;
-        claim.complete() || (in_parts && self.settle_at(number).is_some_and(|at| at <= now))
+        claim.complete() || self.settle_at(number).is_some_and(|at| at <= now)
     }
 
     /// When a claim's decisions are written even if more are to come.
     pub(crate) fn settle_at(&self, number: ClaimNo) -> Option<Instant> {
         let claim = self.claims.get(number)?;
-        if claim.hold.is_none() || claim.void {
+        let in_parts = self.features.settles != Settles::AtRelease;
+        if claim.hold.is_none() || claim.void || !(in_parts || claim.complete()) {
             return None;
         }
         let since = claim.decided_since? + self.relay.settings.settle_linger;

@@ -27,6 +27,8 @@ pub struct Evidence {
     pub overlaps: Vec<String>,
     /// Relays that ended with an error, in words.
     pub failures: Vec<String>,
+    /// Every step in words, where it was asked for.
+    pub steps: Vec<String>,
     /// Whether everything was done before the world ended.
     pub finished: bool,
 }

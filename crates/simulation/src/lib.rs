@@ -9,4 +9,8 @@ pub mod clock;
 pub mod evidence;
 pub mod executor;
 pub mod scenario;
+pub mod sink;
 pub mod source;
+pub mod witness;
+pub mod world;
+pub mod writers;

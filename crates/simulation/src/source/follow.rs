@@ -45,6 +45,7 @@ pub(super) fn claim(
         *memory = Some(Follower {
             fence,
             cursor: Cursor::load(database.saved.clone(), cursor_settings(&settings)),
+            unconfirmed: None,
         });
     }
     let Some(Follower { cursor, unconfirmed, .. }) = memory.as_mut() else { return Ok(Claimed::Standby) };

@@ -57,8 +57,9 @@ async fn storm(seed: u64) -> (Vec<Record>, usize) {
     let broker = Broker::new(Arc::new(clock.clone()), chance.next_u64());
     broker.set_faults(faults());
     let sink = broker.sink("relay");
-    let events: Vec<Vec<Envelope>> =
-        (0..KEYS).map(|key| (0..EVENTS_PER_KEY).map(|number| envelope(&event_id(key, number), &name(key))).collect()).collect();
+    let events: Vec<Vec<Envelope>> = (0..KEYS)
+        .map(|key| (0..EVENTS_PER_KEY).map(|number| envelope(&event_id(key, number), &name(key))).collect())
+        .collect();
     let keys: Vec<Key> = (0..KEYS).map(|key| Key::new("Order", name(key))).collect();
     let desk =
         Desk { state: Mutex::new((0..KEYS).map(|_| Progress::default()).collect()), broker: broker.clone() };
