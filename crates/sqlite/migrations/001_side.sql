@@ -4,7 +4,8 @@
 create table "{side}position" (
     outbox   text    not null primary key,
     position integer not null,             -- everything up to this id is published or kept below
-    claimed  integer not null default 0,   -- everything up to this id may be in the holder's hands
+    claimed  integer not null default 0,   -- what lies between the position and this id is in the holder's hands,
+    returned text    not null default '[]',-- but for these
     epoch    integer not null default 0,   -- bumped by operators' verbs, so that a running relay looks again
     start    text    not null              -- how the first position was chosen
 ) without rowid;
@@ -18,7 +19,13 @@ create table "{side}exceptions" (
     due       integer,                     -- when a waiting one is to be tried again
     retries   integer not null default 0,
     error     text,
-    claimed   integer not null default 0,  -- the fence under which it was handed out, until it is settled
+    primary key (outbox, entry)
+) without rowid;
+
+-- What the holder has in its hands of what was set aside before.
+create table "{side}claims" (
+    outbox text    not null,
+    entry  integer not null,
     primary key (outbox, entry)
 ) without rowid;
 

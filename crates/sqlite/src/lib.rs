@@ -3,21 +3,34 @@
 //! A file in write-ahead-log mode, several processes on it, one writer at a time. Each source and each store owns one
 //! connection on one thread ([`connection`]); everything they run was compiled from the layout once ([`sql`]).
 
+mod adopt;
 mod append;
 #[cfg(feature = "sqlx")]
 mod append_sqlx;
 mod config;
 mod connection;
+mod cursor;
 mod decode;
 mod encode;
 mod fault;
+mod fence;
 mod ids;
+mod lease;
 mod migrate;
+mod rank;
+mod reading;
+mod reap;
 mod run;
+mod saved;
+mod scan;
+mod settling;
+mod source;
 mod sql;
+mod table;
 
 pub use append::{AppendError, Appended, Outbox};
 #[cfg(feature = "sqlx")]
 pub use append_sqlx::SqlxAppendError;
 pub use config::{Config, Start};
 pub use migrate::{migrate, migration_sql};
+pub use source::{Hold, SqliteSource, open_source};

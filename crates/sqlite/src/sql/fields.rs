@@ -78,6 +78,14 @@ pub(super) fn key(layout: &Layout) -> (String, String) {
     (scope, format!("coalesce({own}, nullif({}, ''))", text(Field::AggregateId)))
 }
 
+/// A part that a kind is made of, as text.
+pub(super) fn kind(layout: &Layout, field: Field) -> String {
+    match parts(layout)[field as usize] {
+        Some(Column::Constant(constant)) => literal(constant),
+        column => format!("coalesce(cast({} as text), '')", expression(layout, column)),
+    }
+}
+
 /// The mapped column, on the table `t`.
 pub(super) fn column(name: &Identifier) -> String {
     format!("t.{}", name.quoted())

@@ -86,7 +86,7 @@ impl LeaseSql {
     }
 }
 
-pub(super) fn form(column: &Column) -> TimeForm {
+pub(crate) fn form(column: &Column) -> TimeForm {
     match column {
         Column::Named(_, form) => *form,
         Column::Constant(_) | Column::Json(_) => TimeForm::Text,

@@ -1,14 +1,16 @@
 //! All SQL, compiled from the layout once: nothing is glued together on the hot path.
 
 mod append;
+mod cursor;
 mod fields;
 mod lease;
 
 use postrider_core::Layout;
 
 pub(crate) use append::{AppendSql, Slot};
-pub(crate) use fields::{Field, STATE};
-pub(crate) use lease::{LeaseSql, state};
+pub(crate) use cursor::CursorSql;
+pub(crate) use fields::Field;
+pub(crate) use lease::{LeaseSql, form, state};
 
 /// The names of the outbox and of Postrider's own tables, quoted.
 #[derive(Clone, Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct Names {
     pub(crate) position: String,
     pub(crate) exceptions: String,
     pub(crate) ranges: String,
+    pub(crate) claims: String,
     pub(crate) leases: String,
     pub(crate) jobs: String,
     pub(crate) entries: String,
@@ -36,6 +39,7 @@ impl Names {
             position: side("position"),
             exceptions: side("exceptions"),
             ranges: side("ranges"),
+            claims: side("claims"),
             leases: side("leases"),
             jobs: side("jobs"),
             entries: side("entries"),

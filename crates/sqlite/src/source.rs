@@ -1,0 +1,144 @@
+//! The source: what the relay takes entries from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_core::clock::Clock;
+use postrider_core::layout::Way;
+use postrider_core::source::{Ask, Claimed, Settles, Source, SourceError, SourceFeatures};
+use postrider_core::{Fault, Settlement};
+use rusqlite::Connection;
+
+use crate::adopt::adopt;
+use crate::config::Config;
+use crate::connection::{Worker, open};
+use crate::cursor::CursorWay;
+use crate::lease::LeaseWay;
+use crate::table::inspect;
+
+/// Opens an outbox for a relay.
+///
+/// # Errors
+/// When the file is not there or is no database, the table does not fit its layout, or where to begin is not said.
+pub fn open_source(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteSource, Fault> {
+    config.validate()?;
+    let mut connection = open(config)?;
+    let table = inspect(&connection, config)?;
+    adopt(&mut connection, config)?;
+    let id_counts = table.id_counts(&config.layout);
+    let holding = match (&config.layout.status, config.layout.way) {
+        (Some(words), Way::Lease) => Holding::Lease(LeaseWay::new(config, words.clone(), id_counts)),
+        _ => Holding::Cursor(CursorWay::new(config)),
+    };
+    let worker = Worker::start(config.place(), State { connection, holding })?;
+    Ok(SqliteSource { worker, clock, ordered: config.keeps_order(), lease_ttl: config.lease_ttl })
+}
+
+/// A SQLite outbox in one relay's hands.
+pub struct SqliteSource {
+    worker: Worker<State>,
+    clock: Arc<dyn Clock>,
+    ordered: bool,
+    lease_ttl: Duration,
+}
+
+/// A claim of this source.
+#[derive(Debug)]
+pub struct Hold {
+    pub(crate) claim: i64,
+    pub(crate) fence: i64,
+}
+
+impl Hold {
+    pub(crate) fn number(&self) -> u64 {
+        self.claim.unsigned_abs()
+    }
+
+    fn copy(&self) -> Self {
+        Self { claim: self.claim, fence: self.fence }
+    }
+}
+
+struct State {
+    connection: Connection,
+    holding: Holding,
+}
+
+enum Holding {
+    Lease(LeaseWay),
+    Cursor(CursorWay),
+}
+
+impl Source for SqliteSource {
+    type Hold = Hold;
+
+    fn features(&self) -> SourceFeatures {
+        SourceFeatures {
+            ordered: self.ordered,
+            settles: Settles::Each,
+            wakes: false,
+            lease_ttl: self.lease_ttl,
+        }
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
+        let (ask, clock) = (ask.clone(), Arc::clone(&self.clock));
+        let undo = Arc::clone(&self.clock);
+        let claim = move |state: &mut State| match &mut state.holding {
+            Holding::Lease(way) => way.claim(&mut state.connection, clock.now(), &ask),
+            Holding::Cursor(way) => way.claim(&mut state.connection, clock.now(), &ask),
+        };
+        // A claim that nobody waits for any more would be held until its lease ends.
+        self.worker
+            .run_or_undo(claim, move |state, claimed| {
+                if let Claimed::Batch(claim) = claimed {
+                    let _ = state.release(undo.now(), &claim.hold);
+                }
+            })
+            .await
+    }
+
+    async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
+        let (hold, clock) = (hold.copy(), Arc::clone(&self.clock));
+        self.worker
+            .run(move |state| match &mut state.holding {
+                Holding::Lease(way) => way.extend(&mut state.connection, clock.now(), &hold),
+                Holding::Cursor(way) => way.extend(&mut state.connection, clock.now(), &hold),
+            })
+            .await
+    }
+
+    async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
+        let (hold, clock, settlements) = (hold.copy(), Arc::clone(&self.clock), settlements.to_vec());
+        self.worker
+            .run(move |state| match &mut state.holding {
+                Holding::Lease(way) => way.settle(&mut state.connection, clock.now(), &hold, &settlements),
+                Holding::Cursor(way) => way.settle(&mut state.connection, clock.now(), &hold, &settlements),
+            })
+            .await
+    }
+
+    async fn release(&self, hold: Hold) -> Result<(), SourceError> {
+        let clock = Arc::clone(&self.clock);
+        self.worker.run(move |state| state.release(clock.now(), &hold)).await
+    }
+
+    async fn retire(&self) -> Result<(), SourceError> {
+        let clock = Arc::clone(&self.clock);
+        self.worker
+            .run(move |state| match &mut state.holding {
+                Holding::Lease(way) => way.retire(&mut state.connection, clock.now()),
+                Holding::Cursor(way) => way.retire(&mut state.connection),
+            })
+            .await
+    }
+}
+
+impl State {
+    fn release(&mut self, now: jiff::Timestamp, hold: &Hold) -> Result<(), SourceError> {
+        match &mut self.holding {
+            Holding::Lease(way) => way.release(&mut self.connection, now, hold),
+            Holding::Cursor(way) => way.release(&mut self.connection, hold),
+        }
+    }
+}
