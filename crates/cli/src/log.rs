@@ -8,7 +8,7 @@ use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::secret::scrub;
-use crate::output::colours;
+use crate::output::{colours, note};
 
 /// Logs go to stderr; `RUST_LOG` rules where it is set.
 pub(crate) fn install(verbose: u8) {
@@ -27,7 +27,11 @@ pub(crate) fn install(verbose: u8) {
 }
 
 /// Writes the relay's steps into the log. Never a payload.
-pub(crate) struct Steps;
+#[derive(Default)]
+pub(crate) struct Steps {
+    /// Somebody waits for the relay to end, and should know what it waits for.
+    pub(crate) awaited: bool,
+}
 
 impl Observer for Steps {
     fn saw(&self, step: &Step<'_>) {
@@ -51,6 +55,9 @@ impl Observer for Steps {
             Step::Halted { sink, at } => warn!(sink, %at, "batch stopped by an open circuit"),
             Step::Overdue { sink, entries } => {
                 warn!(sink, entries, "no answer before the publish deadline; they are sent again");
+            }
+            Step::Standby(true) if self.awaited => {
+                note("Another relay holds the lease: waiting until it ends or dies.");
             }
             Step::Standby(true) => info!("another relay holds the lease: standing by"),
             Step::Standby(false) => info!("this relay holds the lease"),

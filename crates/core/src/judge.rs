@@ -86,7 +86,12 @@ mod tests {
     }
 
     fn judged(retries: u32, refusal: Refusal) -> Judgement {
-        judge(&entry(retries), &Verdict::Refusal(refusal), &Policy { retries_max: 2, ..Policy::default() }, 0.0)
+        judge(
+            &entry(retries),
+            &Verdict::Refusal(refusal),
+            &Policy { retries_max: 2, ..Policy::default() },
+            0.0,
+        )
     }
 
     fn why() -> Reason {
@@ -102,7 +107,10 @@ mod tests {
                 Refusal::Unknown(Silence::Broker { scope, reason: why() }),
             ] {
                 let judgement = judged(2, refusal);
-                assert_eq!(judgement.settlement, Settlement::Postponed { after: Duration::ZERO, reason: why() });
+                assert_eq!(
+                    judgement.settlement,
+                    Settlement::Postponed { after: Duration::ZERO, reason: why() }
+                );
                 assert_eq!(judgement.signal, Signal::Failure(scope));
             }
         }

@@ -6,9 +6,9 @@
 pub mod breaker;
 pub mod broken;
 pub mod clock;
-pub mod cursor;
 pub mod cloudevents;
 mod convention;
+pub mod cursor;
 pub mod entry;
 pub mod envelope;
 pub mod event;

@@ -62,7 +62,9 @@ impl<'r> Planner<'r> {
         let topic = match self.numbers.get(&destination) {
             Some(topic) => *topic,
             None if self.destinations.len() >= TOPICS_MAX => {
-                return Err(format!("no route: more than {TOPICS_MAX} topics; make the route's topic less specific"));
+                return Err(format!(
+                    "no route: more than {TOPICS_MAX} topics; make the route's topic less specific"
+                ));
             }
             None => {
                 let topic = TopicNo(self.destinations.len());

@@ -102,7 +102,12 @@ impl<S: Source> Engine<'_, S> {
 
     /// Decides where each claimed entry goes, and whether it may go at all.
     pub(crate) fn plan(&mut self, answer: ClaimAnswer<S::Hold>) {
+        self.take_answer(answer);
         self.claiming = false;
+        self.keys.let_go();
+    }
+
+    fn take_answer(&mut self, answer: ClaimAnswer<S::Hold>) {
         let now = self.now();
         let claimed = match answer.result {
             Ok(claimed) => claimed,

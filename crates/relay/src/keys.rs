@@ -1,6 +1,6 @@
 //! The keys that a relay has in hand: who is in flight, who waits behind it, who broke.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use postrider_core::plan::TopicNo;
 use postrider_core::{Key, Text};
@@ -9,7 +9,7 @@ use crate::claims::{ClaimNo, Ticket};
 use crate::publish::ShipmentNo;
 
 /// A key's place in the table, for as long as the relay has an entry of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KeyNo(u32);
 
 #[derive(Debug, Default)]
@@ -18,6 +18,7 @@ pub(crate) struct Keys {
     states: Vec<KeyState>,
     free: Vec<KeyNo>,
     broken: usize,
+    lingering: BTreeSet<KeyNo>,
 }
 
 #[derive(Debug)]
@@ -107,15 +108,36 @@ impl Keys {
         self.states.iter_mut().flat_map(|state| std::mem::take(&mut state.waiting)).collect()
     }
 
-    /// One entry of a key is settled, or its claim is void. With the last one the key is forgotten, its hold with it.
-    pub(crate) fn leave(&mut self, number: KeyNo) {
+    /// One entry of a key is settled, or its claim is void. With the last one the key is forgotten, its hold with it; but a
+    /// broken key lingers while a claim is being made, because that one was asked for before the source knew.
+    pub(crate) fn leave(&mut self, number: KeyNo, claiming: bool) {
         let state = &mut self.states[number.0 as usize];
         state.unsettled -= 1;
-        if state.unsettled == 0 {
-            self.broken -= usize::from(state.broken);
-            self.numbers.remove(&state.key);
-            self.free.push(number);
+        if state.unsettled > 0 {
+            return;
         }
+        if state.broken && claiming {
+            self.lingering.insert(number);
+        } else {
+            self.forget(number);
+        }
+    }
+
+    /// The claim that was being made has been planned: whoever lingered for it may go.
+    pub(crate) fn let_go(&mut self) {
+        for number in std::mem::take(&mut self.lingering) {
+            if self.states[number.0 as usize].unsettled == 0 {
+                self.forget(number);
+            }
+        }
+    }
+
+    fn forget(&mut self, number: KeyNo) {
+        let state = &mut self.states[number.0 as usize];
+        self.broken -= usize::from(std::mem::take(&mut state.broken));
+        self.numbers.remove(&state.key);
+        self.lingering.remove(&number);
+        self.free.push(number);
     }
 
     /// Keys that the source must not hand out.

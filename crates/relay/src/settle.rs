@@ -129,7 +129,7 @@ impl<S: Source> Engine<'_, S> {
         let Some(claim) = self.claims.get_mut(number) else { return };
         claim.again_at = None;
         for key in claim.settled(settlements) {
-            self.keys.leave(key);
+            self.keys.leave(key, self.claiming);
         }
         let released = hold.is_none();
         claim.hold = hold;
@@ -203,7 +203,7 @@ impl<S: Source> Engine<'_, S> {
 
     fn close(&mut self, number: ClaimNo) {
         for key in self.claims.close(number) {
-            self.keys.leave(key);
+            self.keys.leave(key, self.claiming);
         }
     }
 }

@@ -114,6 +114,9 @@ impl Args {
             appended.extend(transaction.append_all(&chunk)?);
         }
         transaction.commit()?;
+        if appended.is_empty() {
+            note("Nothing was appended: stdin has no line.");
+        }
         Ok(appended)
     }
 

@@ -49,13 +49,12 @@ pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let limit = *filter.limit.get_or_insert(LIMIT);
     let listed = outbox::store(config).await?.list(&filter).await?;
     if args.json {
-        return listed.iter().try_for_each(|listed| json(&line(listed)));
-    }
-    if listed.is_empty() {
+        listed.iter().try_for_each(|listed| json(&line(listed)))?;
+    } else if listed.is_empty() {
         note("No entry matches.");
-        return Ok(());
+    } else {
+        data(&text(&listed, SystemClock::new().now()))?;
     }
-    data(&text(&listed, SystemClock::new().now()))?;
     if listed.len() as u64 == limit && args.filter.limit.is_none() {
         note(&format!("These are the first {limit}; --limit shows more."));
     }

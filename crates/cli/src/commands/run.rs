@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args, config: &Config) -> Result<(), Failure> {
         settings,
         clock: clock.clone(),
         chance: chance(),
-        observer: Arc::new(Steps),
+        observer: Arc::new(Steps { awaited: args.until_empty }),
     };
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock };
     let summary = until_stopped(&relay, &tend).await?;

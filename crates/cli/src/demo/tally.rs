@@ -51,7 +51,7 @@ impl Tally {
 
 impl Observer for Tally {
     fn saw(&self, step: &Step<'_>) {
-        Steps.saw(step);
+        Steps::default().saw(step);
         let Step::Published { entry, .. } = step else { return };
         let latency = age(entry.envelope.time, self.clock.now());
         let mut seen = self.lock();

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postrider_core::cursor::{Saved, Shelf};
+use postrider_core::cursor::Saved;
+use postrider_core::entry::Flaw;
 use postrider_core::{Entry, EntryId, Envelope, Key, State, Text};
 
-use super::{Trouble, Way};
+use super::Trouble;
 
 #[derive(Debug, Default)]
 pub(super) struct Database {
@@ -22,6 +23,12 @@ pub(super) struct Database {
     pub(super) fence: i64,
     pub(super) trouble: Trouble,
     pub(super) overlaps: Vec<String>,
+    /// Counts operators' verbs: a holder that sees another number looks at what they changed.
+    pub(super) epoch: u64,
+    /// Per job: the last turn's fence, and when the next may begin.
+    pub(super) turns: BTreeMap<String, (i64, Timestamp)>,
+    /// The next reply is lost, its work is done.
+    pub(super) reply_lost_next: bool,
     sessions: HashMap<u64, String>,
     /// Who was given an entry and has not settled it, for the checker only.
     hands: HashMap<i64, u64>,
@@ -42,6 +49,7 @@ pub(super) struct Row {
     pub(super) envelope: Envelope,
     pub(super) key: Key,
     pub(super) committed: bool,
+    pub(super) flaw: Option<Flaw>,
     pub(super) status: RowState,
 }
 
@@ -94,7 +102,9 @@ impl Database {
         if session_bound {
             self.retire(session);
             for row in self.rows.values_mut() {
-                row.status.lease.take_if(|lease| lease.session == session);
+                if row.status.lease.take_if(|lease| lease.session == session).is_some() {
+                    row.status.state = State::Pending;
+                }
             }
         }
         self.hands.retain(|_, holder| *holder != session);
@@ -122,9 +132,39 @@ impl Database {
         }
     }
 
+    /// Renews the lease for whoever has it, expired or not: nobody took over.
+    pub(super) fn renew_lease(&mut self, now: Timestamp, ttl: Duration) {
+        if let Some(lease) = &mut self.lease {
+            lease.expires = later(now, ttl);
+        }
+    }
+
     /// Whether a fence still stands. Expired is not lost: as long as nobody took over, its writes are good.
     pub(super) fn stands(&self, fence: i64) -> bool {
         self.fence == fence && self.lease.is_some_and(|lease| lease.fence == fence)
+    }
+
+    /// Who holds the lease.
+    pub(super) fn holder(&self, now: Timestamp) -> Option<String> {
+        let lease = self.lease.filter(|lease| lease.expires > now)?;
+        self.name(lease.session)
+    }
+
+    pub(super) fn name(&self, session: u64) -> Option<String> {
+        self.sessions.get(&session).cloned()
+    }
+
+    /// Whether a row is leased by nobody who could still settle it.
+    pub(super) fn is_abandoned(&self, row: &Row, ordered: bool, now: Timestamp) -> bool {
+        let Some(lease) = row.status.lease else { return row.status.state == State::Leased };
+        let relay_lost = !self.lease.is_some_and(|held| held.fence == lease.fence && held.expires > now);
+        if ordered { relay_lost } else { lease.expires <= now }
+    }
+
+    /// Rows that dead holders left.
+    pub(super) fn abandoned(&self, ordered: bool, now: Timestamp) -> impl Iterator<Item = i64> {
+        let rows = self.rows.iter().filter(move |(_, row)| row.status.state == State::Leased);
+        rows.filter(move |(_, row)| self.is_abandoned(row, ordered, now)).map(|(id, _)| *id)
     }
 
     pub(super) fn begin(&mut self) -> u64 {
@@ -137,7 +177,7 @@ impl Database {
         self.last_id += 1;
         let status =
             RowState { state: State::Pending, retries: 0, not_before: None, error: None, lease: None };
-        self.rows.insert(self.last_id, Row { envelope, key, committed: false, status });
+        self.rows.insert(self.last_id, Row { envelope, key, committed: false, flaw: None, status });
         self.last_id
     }
 
@@ -171,7 +211,7 @@ impl Database {
             key: ordered.then(|| row.key.clone()),
             retries: row.status.retries,
             retries_max: None,
-            flaw: None,
+            flaw: row.flaw.clone(),
         })
     }
 
@@ -182,7 +222,7 @@ impl Database {
         let by_row = lease.is_some_and(|lease| lease.session == other && lease.expires > now);
         let by_lease = self.lease.is_some_and(|lease| lease.session == other && lease.expires > now);
         if by_row || by_lease {
-            let name = |session| self.sessions.get(&session).map_or("nobody", String::as_str);
+            let name = |session| self.name(session).unwrap_or_else(|| "nobody".into());
             self.overlaps.push(format!("entry {id} went to {} while {} held it", name(session), name(other)));
         }
     }
@@ -191,35 +231,6 @@ impl Database {
         if self.hands.get(&id) == Some(&session) {
             self.hands.remove(&id);
         }
-    }
-
-    pub(super) fn recorded(&self, way: Way) -> Vec<Recorded> {
-        let places: HashMap<i64, i64> = (1..).zip(&self.log).map(|(place, id)| (*id, place)).collect();
-        let committed = self.rows.iter().filter(|(_, row)| row.committed);
-        committed
-            .map(|(id, row)| {
-                let (state, retries) = match way {
-                    Way::Cursor => self.followed(*id, row),
-                    Way::Log => self.followed(places[id], row),
-                    Way::Lease | Way::Hold => (row.status.state, row.status.retries),
-                };
-                Recorded { event: row.envelope.id.clone(), key: row.key.clone(), state, retries }
-            })
-            .collect()
-    }
-
-    /// The state of an entry that is followed by position, from what is kept beside it.
-    fn followed(&self, id: i64, row: &Row) -> (State, u32) {
-        let saved = &self.saved;
-        if let Some(exception) = saved.exceptions.iter().find(|exception| exception.id == id) {
-            let state = if exception.shelf == Shelf::Dead { State::Dead } else { State::Pending };
-            return (state, exception.retries);
-        }
-        let in_gap = saved.gaps.iter().any(|gap| gap.contains(&id));
-        let kind = postrider_core::route::Kind::of(&row.envelope);
-        let in_range = saved.ranges.iter().any(|range| range.kind == kind && range.first <= id);
-        let pending = id > saved.position || in_gap || in_range;
-        (if pending { State::Pending } else { State::Published }, row.status.retries)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The cursor and the log: rows are followed by a number, and what did not go straight through is kept beside it.
 
+use std::collections::HashSet;
 use std::sync::PoisonError;
 
 use jiff::Timestamp;
@@ -16,11 +17,20 @@ use super::{Flaw, OutboxSettings, SimHold, SimSource, Way};
 pub(super) struct Follower {
     fence: i64,
     cursor: Cursor,
+    epoch: u64,
     /// A claim whose reply has not arrived: if it never does, nobody will settle it.
     unconfirmed: Option<u64>,
 }
 
 impl Follower {
+    /// Looks at what an operator's verb has changed since.
+    fn look_at_verbs(&mut self, database: &Database) {
+        if self.epoch != database.epoch {
+            self.epoch = database.epoch;
+            self.cursor.reload(database.saved.exceptions.clone());
+        }
+    }
+
     /// The last claim's reply has arrived.
     pub(super) fn confirm(&mut self) {
         self.unconfirmed = None;
@@ -45,10 +55,13 @@ pub(super) fn claim(
         *memory = Some(Follower {
             fence,
             cursor: Cursor::load(database.saved.clone(), cursor_settings(&settings)),
+            epoch: database.epoch,
             unconfirmed: None,
         });
     }
-    let Some(Follower { cursor, unconfirmed, .. }) = memory.as_mut() else { return Ok(Claimed::Standby) };
+    let Some(follower) = memory.as_mut() else { return Ok(Claimed::Standby) };
+    follower.look_at_verbs(database);
+    let Follower { cursor, unconfirmed, .. } = follower;
     if let Some(lost) = unconfirmed.take() {
         cursor.release(lost);
     }
@@ -92,7 +105,7 @@ pub(super) fn claim(
     for id in &ids {
         database.hand(*id, source.session, now);
     }
-    let hold = SimHold { fence, token, ids, uncommitted: Vec::new() };
+    let hold = SimHold { fence, token, ids, uncommitted: Vec::new(), settled: HashSet::new() };
     Ok(Claimed::Batch(Claim { hold, entries, more }))
 }
 
@@ -111,6 +124,7 @@ pub(super) fn settle(
     let Some(follower) = memory.as_mut().filter(|follower| follower.fence == hold.fence) else {
         return Err(SourceError::Fenced);
     };
+    follower.look_at_verbs(database);
     let settled = settlements.iter().map(|(index, settlement)| (hold.ids[*index], settlement));
     follower.cursor.settle(hold.token, now, settled);
     persist(&mut follower.cursor, database, &settings);

@@ -1,5 +1,7 @@
 //! What a claim stands on.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use postrider_core::Settlement;
 use postrider_core::source::SourceError;
@@ -16,6 +18,8 @@ pub struct SimHold {
     pub(super) ids: Vec<i64>,
     /// What the open transaction has written (`hold`).
     pub(super) uncommitted: Vec<(i64, Settlement)>,
+    /// What this claim has written already: not finding it in its hands any more is no loss.
+    pub(super) settled: HashSet<i64>,
 }
 
 pub(super) fn extend(
@@ -29,14 +33,15 @@ pub(super) fn extend(
         if !database.stands(hold.fence) {
             return Err(SourceError::Fenced);
         }
-        database.take_lease(source.session, now, settings.lease_ttl);
+        database.renew_lease(now, settings.lease_ttl);
     }
     let mut lost = false;
     for id in &hold.ids {
         let Some(row) = database.rows.get_mut(id) else { continue };
         match &mut row.status.lease {
             Some(lease) if lease.token == hold.token => lease.expires = later(now, settings.lease_ttl),
-            Some(_) => lost = true,
+            // This holder may have settled it and claimed it anew; only another's hands mean that it is lost.
+            Some(lease) => lost |= lease.session != source.session,
             None => {}
         }
     }

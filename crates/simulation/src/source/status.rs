@@ -77,7 +77,7 @@ pub(super) fn claim(
             row.status.lease = Some(RowLease { session: source.session, fence, token, expires });
         }
     }
-    let hold = SimHold { fence, token, ids, uncommitted: Vec::new() };
+    let hold = SimHold { fence, token, ids, uncommitted: Vec::new(), settled: HashSet::new() };
     Ok(Claimed::Batch(Claim { hold, entries, more }))
 }
 
@@ -106,15 +106,13 @@ pub(super) fn settle(
     if stale && settings.flaw != Some(Flaw::StaleSettle) {
         return Err(SourceError::Fenced);
     }
-    let settled = settlements.iter().map(|(index, settlement)| (hold.ids[*index], settlement.clone()));
+    let settled: Vec<_> =
+        settlements.iter().map(|(index, settlement)| (hold.ids[*index], settlement.clone())).collect();
     if settings.way == Way::Hold {
         hold.uncommitted.extend(settled);
         return Ok(());
     }
-    for (id, settlement) in settled {
-        apply(database, source, hold.token, id, &settlement, now, settings.flaw);
-    }
-    Ok(())
+    apply_all(database, source, hold, settled, now)
 }
 
 pub(super) fn release(
@@ -124,16 +122,37 @@ pub(super) fn release(
     hold: &mut SimHold,
 ) -> Result<(), SourceError> {
     let settings = source.outbox.settings;
-    source.forget(hold.token);
     let stale = settings.ordered && !database.stands(hold.fence);
     if stale && settings.flaw != Some(Flaw::StaleSettle) {
         return Err(SourceError::Fenced);
     }
-    for (id, settlement) in std::mem::take(&mut hold.uncommitted) {
-        apply(database, source, hold.token, id, &settlement, now, settings.flaw);
-    }
+    let uncommitted = std::mem::take(&mut hold.uncommitted);
+    apply_all(database, source, hold, uncommitted, now)?;
     for id in hold.ids.clone() {
         apply(database, source, hold.token, id, &Settlement::Released, now, settings.flaw);
+    }
+    Ok(())
+}
+
+/// Writes settlements, all or, if a row has gone to another claim, none.
+fn apply_all(
+    database: &mut Database,
+    source: &SimSource,
+    hold: &mut SimHold,
+    settlements: Vec<(i64, Settlement)>,
+    now: Timestamp,
+) -> Result<(), SourceError> {
+    let flaw = source.outbox.settings.flaw;
+    let lost = |id: &i64| {
+        let mine = |row: &Row| row.status.lease.is_some_and(|lease| lease.token == hold.token);
+        !hold.settled.contains(id) && !database.rows.get(id).is_some_and(mine)
+    };
+    if settlements.iter().any(|(id, _)| lost(id)) && flaw != Some(Flaw::StaleSettle) {
+        return Err(SourceError::Fenced);
+    }
+    for (id, settlement) in settlements {
+        apply(database, source, hold.token, id, &settlement, now, flaw);
+        hold.settled.insert(id);
     }
     Ok(())
 }

@@ -38,6 +38,7 @@ impl Outbox {
             return Err(unreachable());
         }
         let answer = work(&mut self.lock(), self.clock.now());
+        let lost_after = std::mem::take(&mut self.lock().reply_lost_next) || lost_after;
         if let Some(late) = late {
             self.clock.sleep(late / 2).await;
         }
