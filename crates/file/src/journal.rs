@@ -46,7 +46,7 @@ impl Journal {
                 None => self.open()?,
             };
             let busy = |doing, error| refusal::busy(refusal::file(&open.path), doing, &error);
-            let _ = &busy;
+            self.disk.lock(&open.file).map_err(|error| busy("it cannot be locked", error))?;
             let found = open.file.metadata().map_err(|error| busy("it cannot be looked at", error))?;
             if !is_at(&open.path, &found).map_err(|error| busy("it cannot be looked at", error))? {
                 continue;
