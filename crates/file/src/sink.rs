@@ -203,7 +203,8 @@ mod tests {
             clock.advance(Duration::from_secs(1));
         };
         let deadline = clock.instant() + Duration::from_secs(1);
-        join(sink.publish(&messages, deadline, &All, &gathered), time).await;
+        let both = join(sink.publish(&messages, deadline, &All, &gathered), time);
+        tokio::time::timeout(Duration::from_secs(60), both).await.expect("it asks for the lock");
         let verdicts = std::mem::take(&mut *gathered.0.lock().unwrap());
         assert!(matches!(&verdicts[..], [(0, Verdict::Refusal(Refusal::Busy { .. }))]), "{verdicts:?}");
         stopped.unlock().unwrap();

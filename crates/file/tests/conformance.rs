@@ -18,7 +18,11 @@ use postrider_file::{FileConfig, FileSink};
 postrider_conformance::sink_suite!(block_on, Harness::new());
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(PATIENCE, future).await.expect("a case ends within a minute")
+    })
 }
 
 struct Harness {
