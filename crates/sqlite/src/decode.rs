@@ -23,6 +23,7 @@ pub(crate) struct Decoder {
     zone: Zone,
     payload: Payload,
     keeps_order: bool,
+    constant_bytes: usize,
 }
 
 impl Decoder {
@@ -35,6 +36,7 @@ impl Decoder {
             zone: layout.zone,
             payload: layout.payload,
             keeps_order: layout.order == Order::Key,
+            constant_bytes: 0,
         };
         let parts = [
             (Field::EventId, &columns.event_id),
@@ -63,7 +65,13 @@ impl Decoder {
         if columns.source.is_none() {
             decoder.constants[Field::Source as usize] = Some(Text::from(format!("/{}", layout.name)));
         }
+        decoder.constant_bytes = decoder.constants.iter().flatten().map(|text| text.len()).sum();
         decoder
+    }
+
+    /// Reads keys even where order is not kept.
+    pub(crate) fn with_keys(self) -> Self {
+        Self { keeps_order: true, ..self }
     }
 
     /// The time in a column of the given form; none where it is not one.
@@ -123,7 +131,7 @@ impl<'d> Batch<'d> {
     /// Bytes gathered so far, as the limits count them.
     pub(crate) fn bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;
-        self.arena.len() + self.rows.len() * OVERHEAD_BYTES
+        self.arena.len() + self.rows.len() * (OVERHEAD_BYTES + self.decoder.constant_bytes)
     }
 
     /// Copies a row in; one whose id is neither number nor text cannot be settled and is left out.

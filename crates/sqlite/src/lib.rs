@@ -11,10 +11,12 @@ mod config;
 mod connection;
 mod cursor;
 mod decode;
+mod depth;
 mod encode;
 mod fault;
 mod fence;
 mod ids;
+mod jobs;
 mod lease;
 mod migrate;
 mod rank;
@@ -26,7 +28,9 @@ mod scan;
 mod settling;
 mod source;
 mod sql;
+mod store;
 mod table;
+mod view;
 
 pub use append::{AppendError, Appended, Outbox};
 #[cfg(feature = "sqlx")]
@@ -34,3 +38,4 @@ pub use append_sqlx::SqlxAppendError;
 pub use config::{Config, Start};
 pub use migrate::{migrate, migration_sql};
 pub use source::{Hold, SqliteSource, open_source};
+pub use store::{SqliteStore, open_store};

@@ -2,15 +2,19 @@
 
 mod append;
 mod cursor;
+mod depth;
 mod fields;
 mod lease;
+mod store;
 
 use postrider_core::Layout;
 
 pub(crate) use append::{AppendSql, Slot};
 pub(crate) use cursor::CursorSql;
+pub(crate) use depth::DepthSql;
 pub(crate) use fields::Field;
 pub(crate) use lease::{LeaseSql, form, state};
+pub(crate) use store::{StoreSql, seen};
 
 /// The names of the outbox and of Postrider's own tables, quoted.
 #[derive(Clone, Debug)]
