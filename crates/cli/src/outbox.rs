@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use postrider_core::Fault;
+use postrider_core::clock::Clock;
 use postrider_core::layout::Layout;
 use postrider_core::store::Store;
 use rusqlite::ErrorCode;
@@ -29,47 +30,32 @@ pub(crate) fn sqlite(config: &Config) -> Result<postrider_sqlite::Config, Failur
     Ok(sqlite)
 }
 
-/// STUB
-pub(crate) struct Source;
-pub(crate) async fn check(config: &Config) -> Vec<Failure> {
-    existing(config).err().into_iter().collect()
+/// What the relay takes entries from.
+pub(crate) type Source = postrider_sqlite::SqliteSource;
+
+/// Opens the outbox for a relay.
+pub(crate) fn source(config: &Config, clock: &Arc<dyn Clock>) -> Result<Source, Failure> {
+    existing(config)?;
+    postrider_sqlite::open_source(&sqlite(config)?, clock.clone()).map_err(failure)
 }
-pub(crate) async fn store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+
+/// Opens the outbox for chores and operators.
+pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, Failure> {
+    existing(config)?;
     todo!()
 }
-pub(crate) async fn source(config: &Config) -> Result<(Source, Arc<dyn Store>), Failure> {
+
+/// Everything that is wrong with the outbox.
+pub(crate) fn check(config: &Config) -> Vec<Failure> {
     todo!()
 }
-pub(crate) async fn fresh(path: &Path, layout: Layout) -> Result<Source, Failure> {
-    todo!()
+
+/// Creates a database with a native outbox, for the demo.
+pub(crate) fn fresh(path: &Path, layout: Layout, clock: &Arc<dyn Clock>) -> Result<Source, Fault> {
+    let config = postrider_sqlite::Config::new(path, layout, holder());
+    postrider_sqlite::migrate(&config)?;
+    postrider_sqlite::open_source(&config, clock.clone())
 }
-use postrider_core::source::*;
-impl postrider_core::source::Source for Source {
-    type Hold = ();
-    fn features(&self) -> SourceFeatures {
-        todo!()
-    }
-    async fn claim(&self, ask: &Ask) -> Result<Claimed<()>, SourceError> {
-        todo!()
-    }
-    async fn extend(&self, hold: &mut ()) -> Result<(), SourceError> {
-        todo!()
-    }
-    async fn settle(
-        &self,
-        hold: &mut (),
-        s: &[(usize, postrider_core::Settlement)],
-    ) -> Result<(), SourceError> {
-        todo!()
-    }
-    async fn release(&self, hold: ()) -> Result<(), SourceError> {
-        todo!()
-    }
-    async fn retire(&self) -> Result<(), SourceError> {
-        todo!()
-    }
-}
-/// STUB
 
 /// Creates or upgrades the tables; says what was done.
 pub(crate) fn migrate(config: &Config) -> Result<Vec<String>, Failure> {

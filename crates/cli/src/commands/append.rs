@@ -1,22 +1,23 @@
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 
 use bytes::Bytes;
-use postrider_core::clock::Clock;
 use postrider_core::envelope::Trace;
 use postrider_core::{Envelope, Fault, Text};
-use postrider_relay::SystemClock;
 use postrider_sqlite::Appended;
 use serde::Serialize;
 use uuid::{NoContext, Uuid};
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::output::{data, json, note};
 use crate::payload;
-use crate::writer::{Transaction, Writer};
+use crate::writer::{Rules, Writer};
 
 /// Lines that are read before they are written: one statement for all of them.
 const CHUNK_ENTRIES: usize = 256;
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// Appends an event from a script; its payload is read from stdin.
 ///
@@ -72,14 +73,13 @@ struct Line<'a> {
     repeated: bool,
 }
 
-pub(crate) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let mut writer = Writer::open(config)?;
     if io::stdin().is_terminal() {
         note("Type the payload and end it with Ctrl-D.");
     }
-    let mut stdin = io::stdin().lock();
-    let appended =
-        if args.lines { args.lines(&mut stdin, &mut writer)? } else { args.one(&mut stdin, &mut writer)? };
+    let mut script = Script { args, clock, stdin: io::stdin().lock(), line: 0 };
+    let appended = if args.lines { script.lines(&mut writer)? } else { script.one(&mut writer)? };
     for appended in &appended {
         let line =
             Line { id: appended.id.to_string(), event_id: &appended.event_id, repeated: appended.repeated };
@@ -88,14 +88,23 @@ pub(crate) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Args {
-    fn one(&self, stdin: &mut impl BufRead, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
-        let payload =
-            payload::whole(stdin, writer.payload_bytes_max).map_err(|fault| refused("stdin", fault))?;
+/// What a script gives: arguments, and payloads on stdin.
+struct Script<'a, R> {
+    args: &'a Args,
+    clock: &'a SharedClock,
+    stdin: R,
+    /// Lines read so far.
+    line: u64,
+}
+
+impl<R: BufRead> Script<'_, R> {
+    fn one(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
+        let here = |fault| refused("stdin", fault);
+        let payload = payload::whole(&mut self.stdin, writer.payload_bytes_max).map_err(here)?;
         let envelope = self.envelope(payload);
-        writer.accept(&envelope).map_err(|fault| refused("stdin", fault))?;
+        writer.accept(&envelope).map_err(here)?;
         let transaction = writer.begin()?;
-        let appended = match &self.idempotency_key {
+        let appended = match &self.args.idempotency_key {
             Some(key) => vec![transaction.append_once(&envelope, key)?],
             None => transaction.append_all(&[envelope])?,
         };
@@ -103,11 +112,11 @@ impl Args {
         Ok(appended)
     }
 
-    fn lines(&self, stdin: &mut impl BufRead, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
-        let (mut number, mut appended) = (0, Vec::new());
+    fn lines(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
+        let mut appended = Vec::new();
         let transaction = writer.begin()?;
         loop {
-            let chunk = self.chunk(stdin, &transaction, &mut number)?;
+            let chunk = self.chunk(&transaction)?;
             if chunk.is_empty() {
                 break;
             }
@@ -120,22 +129,18 @@ impl Args {
         Ok(appended)
     }
 
-    fn chunk(
-        &self,
-        stdin: &mut impl BufRead,
-        transaction: &Transaction<'_>,
-        number: &mut u64,
-    ) -> Result<Vec<Envelope>, Failure> {
-        let mut chunk = Vec::new();
-        while chunk.len() < CHUNK_ENTRIES {
-            *number += 1;
-            let here = |fault| refused(&format!("stdin:{number}"), fault);
-            let Some(line) = payload::line(stdin, transaction.payload_bytes_max).map_err(here)? else {
+    fn chunk(&mut self, rules: &Rules) -> Result<Vec<Envelope>, Failure> {
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        while chunk.len() < CHUNK_ENTRIES && bytes < CHUNK_BYTES {
+            self.line += 1;
+            let here = |fault| refused(&format!("stdin:{}", self.line), fault);
+            let Some(payload) = payload::line(&mut self.stdin, rules.payload_bytes_max).map_err(here)? else {
                 break;
             };
-            if !line.is_empty() {
-                let envelope = self.envelope(line);
-                transaction.accept(&envelope).map_err(here)?;
+            if !payload.is_empty() {
+                bytes += payload.len();
+                let envelope = self.envelope(payload);
+                rules.accept(&envelope).map_err(here)?;
                 chunk.push(envelope);
             }
         }
@@ -143,23 +148,23 @@ impl Args {
     }
 
     fn envelope(&self, payload: Vec<u8>) -> Envelope {
-        let time = SystemClock::new().now();
+        let (args, time) = (self.args, self.clock.now());
         let seconds = u64::try_from(time.as_second()).unwrap_or(0);
         let nanos = u32::try_from(time.subsec_nanosecond()).unwrap_or(0);
         let id = Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, nanos));
         let text = |text: &String| Text::from(text.as_str());
         Envelope {
             id: Text::from(id.to_string()),
-            source: text(&self.source),
-            event_type: text(&self.event_type),
+            source: text(&args.source),
+            event_type: text(&args.event_type),
             time,
             content_type: None,
-            aggregate_type: text(&self.aggregate_type),
-            aggregate_id: text(&self.aggregate_id),
-            partition_key: self.key.as_ref().map(text),
+            aggregate_type: text(&args.aggregate_type),
+            aggregate_id: text(&args.aggregate_id),
+            partition_key: args.key.as_ref().map(text),
             sequence: None,
-            trace: self.traceparent.as_ref().map(|parent| Trace { parent: text(parent), state: None }),
-            extensions: std::collections::BTreeMap::new(),
+            trace: args.traceparent.as_ref().map(|parent| Trace { parent: text(parent), state: None }),
+            extensions: BTreeMap::new(),
             data: Bytes::from(payload),
         }
     }

@@ -1,5 +1,6 @@
 use serde::Serialize;
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::filter::VerbArgs;
@@ -29,10 +30,10 @@ struct Done {
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let filter = args.verb.filter("bury")?;
     let dry_run = args.verb.dry_run;
-    let buried = outbox::store(config).await?.bury(&filter, &args.reason, dry_run).await?;
+    let buried = outbox::store(config, clock)?.bury(&filter, &args.reason, dry_run).await?;
     if args.verb.json {
         return json(&Done { buried, dry_run });
     }

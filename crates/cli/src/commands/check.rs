@@ -1,9 +1,6 @@
-use std::sync::Arc;
-
-use postrider_core::clock::Clock;
-use postrider_relay::SystemClock;
 use serde::Serialize;
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::config::secret::scrub;
 use crate::exit::{Code, Failure};
@@ -43,14 +40,13 @@ struct Told {
     remedy: String,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     // A layout that cannot be read, or a sink that cannot even be made, is a fault of the configuration.
     let layout = layout::load(config)?;
-    let sinks = sinks::open(config, &clock)?;
+    let sinks = sinks::open(config, clock)?;
     let mut all = vec![
         tested("layout", layout.name, Vec::new()),
-        tested("outbox", config.outbox.url.to_string(), outbox::check(config).await),
+        tested("outbox", config.outbox.url.to_string(), outbox::check(config)),
     ];
     for (sink, (name, opened)) in config.sinks.iter().zip(&sinks) {
         let fault = opened.probe().await.err().map(|fault| Failure::new(Code::Broker, fault));

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::SharedClock;
 use crate::demo::{self, Wish};
 use crate::exit::Failure;
 
@@ -29,6 +30,6 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Failure> {
-    demo::run(Wish { open: Duration::from_secs(args.seconds), rate: args.rate, keep: args.keep }).await
+pub(crate) async fn run(args: Args, clock: &SharedClock) -> Result<(), Failure> {
+    demo::run(Wish { open: Duration::from_secs(args.seconds), rate: args.rate, keep: args.keep }, clock).await
 }

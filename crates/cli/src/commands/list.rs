@@ -1,9 +1,8 @@
 use jiff::Timestamp;
-use postrider_core::clock::Clock;
 use postrider_core::store::Listed;
-use postrider_relay::SystemClock;
 use serde::Serialize;
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::filter::FilterArgs;
@@ -44,16 +43,16 @@ pub(crate) struct Line<'a> {
     error: Option<&'a str>,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let mut filter = args.filter.filter();
     let limit = *filter.limit.get_or_insert(LIMIT);
-    let listed = outbox::store(config).await?.list(&filter).await?;
+    let listed = outbox::store(config, clock)?.list(&filter).await?;
     if args.json {
         listed.iter().try_for_each(|listed| json(&line(listed)))?;
     } else if listed.is_empty() {
         note("No entry matches.");
     } else {
-        data(&text(&listed, SystemClock::new().now()))?;
+        data(&text(&listed, clock.now()))?;
     }
     if listed.len() as u64 == limit && args.filter.limit.is_none() {
         note(&format!("These are the first {limit}; --limit shows more."));

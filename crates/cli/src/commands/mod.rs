@@ -13,6 +13,11 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod status;
 
+use std::sync::Arc;
+
+use postrider_core::clock::Clock;
+use postrider_relay::SystemClock;
+
 use crate::args::{Args, Command};
 use crate::config::Config;
 use crate::exit::Failure;
@@ -28,21 +33,25 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     ended
 }
 
+/// Time is an argument here too.
+pub(crate) type SharedClock = Arc<dyn Clock>;
+
 async fn dispatch(args: Args) -> Result<(), Failure> {
     let path = args.config;
     let config = || Config::load(&path);
+    let clock: &SharedClock = &(Arc::new(SystemClock::new()) as _);
     match args.command {
-        Command::Demo(args) => demo::run(args).await,
+        Command::Demo(args) => demo::run(args, clock).await,
         Command::Init(args) => init::run(&args, &path),
-        Command::Run(args) => run::run(args, &config()?).await,
+        Command::Run(args) => run::run(&args, &config()?, clock).await,
         Command::Migrate(args) => migrate::run(&args, &config()?),
-        Command::Check(args) => check::run(&args, &config()?).await,
-        Command::Append(args) => append::run(&args, &config()?),
-        Command::Status(args) => status::run(&args, &config()?).await,
-        Command::List(args) => list::run(&args, &config()?).await,
-        Command::Show(args) => show::run(&args, &config()?).await,
-        Command::Revive(args) => revive::run(&args, &config()?).await,
-        Command::Bury(args) => bury::run(&args, &config()?).await,
-        Command::Prune(args) => prune::run(&args, &config()?).await,
+        Command::Check(args) => check::run(&args, &config()?, clock).await,
+        Command::Append(args) => append::run(&args, &config()?, clock),
+        Command::Status(args) => status::run(&args, &config()?, clock).await,
+        Command::List(args) => list::run(&args, &config()?, clock).await,
+        Command::Show(args) => show::run(&args, &config()?, clock).await,
+        Command::Revive(args) => revive::run(&args, &config()?, clock).await,
+        Command::Bury(args) => bury::run(&args, &config()?, clock).await,
+        Command::Prune(args) => prune::run(&args, &config()?, clock).await,
     }
 }

@@ -1,6 +1,7 @@
 use postrider_core::store::{Filter, Store};
 use serde::Serialize;
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::filter::VerbArgs;
@@ -25,10 +26,10 @@ struct Done {
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let filter = args.verb.filter("prune")?;
     let dry_run = args.verb.dry_run;
-    let store = outbox::store(config).await?;
+    let store = outbox::store(config, clock)?;
     let pruned = if dry_run { store.prune(&filter, true).await? } else { prune(&*store, filter).await? };
     if args.verb.json {
         return json(&Done { pruned, dry_run });

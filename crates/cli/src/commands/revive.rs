@@ -1,5 +1,6 @@
 use serde::Serialize;
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::filter::VerbArgs;
@@ -24,10 +25,10 @@ struct Done {
     dry_run: bool,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let filter = args.verb.filter("revive")?;
     let dry_run = args.verb.dry_run;
-    let revived = outbox::store(config).await?.revive(&filter, dry_run).await?;
+    let revived = outbox::store(config, clock)?.revive(&filter, dry_run).await?;
     if args.verb.json {
         return json(&Done { revived, dry_run });
     }

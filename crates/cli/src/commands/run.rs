@@ -1,11 +1,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use postrider_core::clock::Clock;
 use postrider_core::layout::Layout;
 use postrider_core::store::{Depth, Store};
-use postrider_relay::{Chance, Chore, Ended, Relay, Stop, Summary, SystemClock, Tend};
+use postrider_relay::{Chance, Chore, Ended, Relay, Stop, Summary, Tend};
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
 use crate::human::{count, entries, events, span};
@@ -41,13 +41,13 @@ pub(crate) struct Args {
     timeout: Duration,
 }
 
-pub(crate) async fn run(args: Args, config: &Config) -> Result<(), Failure> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let layout = layout::load(config)?;
     let mut settings = settings::settings(config, &layout);
     settings.until_empty = args.until_empty.then_some(args.timeout);
-    let sinks = sinks::open(config, &clock)?;
-    let (source, store) = outbox::source(config).await?;
+    let sinks = sinks::open(config, clock)?;
+    let source = outbox::source(config, clock)?;
+    let store = outbox::store(config, clock)?;
     let relay = Relay {
         source,
         sinks,
@@ -57,9 +57,9 @@ pub(crate) async fn run(args: Args, config: &Config) -> Result<(), Failure> {
         chance: chance(),
         observer: Arc::new(Steps { awaited: args.until_empty }),
     };
-    let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock };
+    let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
     let summary = until_stopped(&relay, &tend).await?;
-    report(&args, &summary, &*store).await
+    report(args, &summary, &*store).await
 }
 
 /// Runs both until the relay ends. A second signal drops them where they stand.

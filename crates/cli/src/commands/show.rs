@@ -1,10 +1,9 @@
-use postrider_core::clock::Clock;
+use jiff::Timestamp;
 use postrider_core::store::Shown;
-use postrider_relay::SystemClock;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::list;
+use super::{SharedClock, list};
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::filter::entry_id;
@@ -49,8 +48,8 @@ struct Whole<'a> {
     payload: Option<&'a RawValue>,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let shown = outbox::store(config).await?.show(&entry_id(&args.id)).await?.ok_or_else(|| {
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
+    let shown = outbox::store(config, clock)?.show(&entry_id(&args.id)).await?.ok_or_else(|| {
         Failure::failed(
             format!("entry {}", args.id),
             "there is none with this id",
@@ -60,7 +59,7 @@ pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     if args.payload {
         return data(&(String::from_utf8_lossy(&shown.entry.envelope.data) + "\n"));
     }
-    if args.json { json(&whole(&shown)) } else { data(&text(&shown)) }
+    if args.json { json(&whole(&shown)) } else { data(&text(&shown, clock.now())) }
 }
 
 fn whole(shown: &Shown) -> Whole<'_> {
@@ -82,9 +81,8 @@ fn whole(shown: &Shown) -> Whole<'_> {
     }
 }
 
-fn text(shown: &Shown) -> String {
+fn text(shown: &Shown, now: Timestamp) -> String {
     let (listed, envelope) = (&shown.listed, &shown.entry.envelope);
-    let now = SystemClock::new().now();
     let ago = |time| format!("{time} ({} ago)", human::span(human::age(time, now)));
     let mut pairs = vec![
         ("entry", listed.id.to_string()),

@@ -1,9 +1,8 @@
 use jiff::Timestamp;
-use postrider_core::clock::Clock;
 use postrider_core::store::Depth;
-use postrider_relay::SystemClock;
 use serde::Serialize;
 
+use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::human::{self, count};
@@ -47,9 +46,9 @@ struct Culprit {
     held_back: u64,
 }
 
-pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let depth = outbox::store(config).await?.depth().await?;
-    let now = SystemClock::new().now();
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
+    let depth = outbox::store(config, clock)?.depth().await?;
+    let now = clock.now();
     if args.json { json(&status(config, &depth, now)) } else { data(&text(config, &depth, now)) }
 }
 

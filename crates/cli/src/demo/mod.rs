@@ -20,9 +20,9 @@ use postrider_core::layout::Layout;
 use postrider_core::route::Router;
 use postrider_core::sink::Sink;
 use postrider_file::{FileConfig, FileSink};
-use postrider_relay::{Relay, Settings, Stop, SystemClock};
+use postrider_relay::{Relay, Settings, Stop};
 
-use crate::commands::run::chance;
+use crate::commands::{SharedClock, run::chance};
 use crate::exit::{Code, Failure};
 use crate::output::{data, note};
 use crate::{outbox, signals};
@@ -30,6 +30,8 @@ use shop::{Counter, Shop};
 use tally::Tally;
 use view::{Frame, View};
 
+/// How often the demo looks at itself.
+const TICK: Duration = Duration::from_millis(50);
 /// How long the last events may take to arrive.
 const LAST_ARRIVALS: Duration = Duration::from_secs(30);
 
@@ -41,11 +43,10 @@ pub(crate) struct Wish {
 }
 
 /// Runs the demo and proves it.
-pub(crate) async fn run(wish: Wish) -> Result<(), Failure> {
+pub(crate) async fn run(wish: Wish, clock: &SharedClock) -> Result<(), Failure> {
     let place = Place::new(wish.keep.clone())?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let tally = Arc::new(Tally::new(clock.clone()));
-    let relay = relay(place.path(), &clock, &tally).await?;
+    let relay = relay(place.path(), clock, &tally)?;
     let shop = Shop::open(&place.path().join("shop.db")).map_err(failed)?;
 
     data(&summary::welcome(&wish))?;
@@ -57,7 +58,7 @@ pub(crate) async fn run(wish: Wish) -> Result<(), Failure> {
     });
     let stop = Stop::new();
     let watch = async {
-        watch(&wish, &*clock, &counter, &tally, &closing).await;
+        watch(&wish, &**clock, &counter, &tally, &closing).await;
         stop.stop();
     };
     let (relayed, ()) = tokio::join!(relay.run(&stop), watch);
@@ -73,41 +74,37 @@ pub(crate) async fn run(wish: Wish) -> Result<(), Failure> {
 
 /// Shows what happens until the shop is closed and everything has arrived, or a signal comes.
 async fn watch(wish: &Wish, clock: &dyn Clock, counter: &Counter, tally: &Tally, closing: &AtomicBool) {
-    let mut view = View::new();
-    let mut rates = Rates::default();
+    let (mut view, mut rates) = (View::new(), Rates::default());
     let start = clock.instant();
+    let mut shown = start;
     let mut interrupted = std::pin::pin!(signals::first());
     loop {
         tokio::select! {
-            () = clock.sleep(view.interval()) => {}
-            () = &mut interrupted => closing.store(true, Ordering::Release),
+            () = clock.sleep(TICK) => {}
+            () = &mut interrupted, if !closing.load(Ordering::Acquire) => closing.store(true, Ordering::Release),
         }
-        let elapsed = clock.instant().since(start);
+        let now = clock.instant();
+        let elapsed = now.since(start);
         if elapsed >= wish.open {
             closing.store(true, Ordering::Release);
         }
         let (done, closed) = counter.read();
         let seen = tally.seen();
-        let rate = rates.add(clock.instant(), seen.published);
-        let arrived = seen.published >= done.committed;
-        view.show(&Frame {
-            elapsed,
-            whole: wish.open,
-            orders: done.orders,
-            committed: done.committed,
-            rolled_back: done.rolled_back,
-            seen,
-            rate,
-        });
-        if closed && (arrived || elapsed > wish.open + LAST_ARRIVALS) {
+        let over = closed && (seen.published >= done.committed || elapsed > wish.open + LAST_ARRIVALS);
+        let rate = rates.add(now, seen.published);
+        if over || now.since(shown) >= view.interval() {
+            shown = now;
+            view.show(&Frame { elapsed, whole: wish.open, done, seen, rate });
+        }
+        if over {
             return;
         }
     }
 }
 
-async fn relay(
+fn relay(
     directory: &Path,
-    clock: &Arc<dyn Clock>,
+    clock: &SharedClock,
     tally: &Arc<Tally>,
 ) -> Result<Relay<outbox::Source>, Failure> {
     let layout = Layout::built_in("native").map_err(failed)?;
@@ -116,7 +113,7 @@ async fn relay(
     );
     Ok(Relay {
         router: Arc::new(Router::new(Vec::new(), "file", layout.topic.clone())),
-        source: outbox::fresh(&directory.join("shop.db"), layout).await?,
+        source: outbox::fresh(&directory.join("shop.db"), layout, clock).map_err(failed)?,
         sinks: vec![("file".into(), sink)],
         settings: Settings::default(),
         clock: clock.clone(),

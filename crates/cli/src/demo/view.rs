@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use super::paint::{Line, Style};
+use super::shop::Done;
 use super::tally::Seen;
 use crate::human::{count, span};
 use crate::output::colours;
@@ -20,9 +21,7 @@ const WIDTH_MAX: usize = 92;
 pub(crate) struct Frame {
     pub(crate) elapsed: Duration,
     pub(crate) whole: Duration,
-    pub(crate) orders: u64,
-    pub(crate) committed: u64,
-    pub(crate) rolled_back: u64,
+    pub(crate) done: Done,
     pub(crate) seen: Seen,
     /// Events that arrived in the last second.
     pub(crate) rate: u64,
@@ -30,7 +29,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     fn depth(&self) -> u64 {
-        self.committed.saturating_sub(self.seen.published)
+        self.done.committed.saturating_sub(self.seen.published)
     }
 }
 
@@ -88,8 +87,8 @@ fn line(frame: &Frame) -> String {
     format!(
         "{:>4}s  {:>7} committed  {:>6} rolled back  {:>7} published  {:>6}/s  depth {:<5} latency p50 {} p99 {}\n",
         frame.elapsed.as_secs(),
-        count(frame.committed),
-        count(frame.rolled_back),
+        count(frame.done.committed),
+        count(frame.done.rolled_back),
         count(frame.seen.published),
         count(frame.rate),
         count(frame.depth()),
@@ -123,17 +122,17 @@ fn picture(frame: &Frame, rates: &VecDeque<u64>, width: usize) -> Vec<Line> {
             .add(Faint, "─".repeat(c - b - 9) + "▶ ")
             .add(Strong, "events.jsonl"),
         columns(
-            (Accent, format!("{} orders", count(frame.orders))),
+            (Accent, format!("{} orders", count(frame.done.orders))),
             (Accent, format!("{} waiting", count(frame.depth()))),
             (Good, format!("{} arrived", count(frame.seen.published))),
         ),
         columns(
-            plain(format!("{} committed", count(frame.committed))),
+            plain(format!("{} committed", count(frame.done.committed))),
             faint("in order by order".to_owned()),
             plain(format!("{} per second", count(frame.rate))),
         ),
         columns(
-            faint(format!("{} rolled back", count(frame.rolled_back))),
+            faint(format!("{} rolled back", count(frame.done.rolled_back))),
             faint("at least once".to_owned()),
             plain(format!("after {} (p50), {} (p99)", latency(0.5), latency(0.99))),
         ),
@@ -200,15 +199,8 @@ mod tests {
             latency: Duration::from_millis(2),
         });
         let second = Duration::from_secs(1);
-        Frame {
-            elapsed: 4 * second,
-            whole: 8 * second,
-            orders: 400,
-            committed: 1_203,
-            rolled_back: 99,
-            seen,
-            rate: 300,
-        }
+        let done = Done { orders: 400, committed: 1_203, rolled_back: 99 };
+        Frame { elapsed: 4 * second, whole: 8 * second, done, seen, rate: 300 }
     }
 
     #[test]
