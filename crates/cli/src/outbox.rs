@@ -8,6 +8,7 @@ use postrider_core::Fault;
 use postrider_core::clock::Clock;
 use postrider_core::layout::Layout;
 use postrider_core::store::Store;
+use postrider_sqlite::Finding;
 use rusqlite::ErrorCode;
 
 use crate::config::{Config, file};
@@ -42,12 +43,14 @@ pub(crate) fn source(config: &Config, clock: &Arc<dyn Clock>) -> Result<Source, 
 /// Opens the outbox for chores and operators.
 pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, Failure> {
     existing(config)?;
-    todo!()
+    let store = postrider_sqlite::open_store(&sqlite(config)?, clock.clone()).map_err(failure)?;
+    Ok(Arc::new(store))
 }
 
-/// Everything that is wrong with the outbox.
-pub(crate) fn check(config: &Config) -> Vec<Failure> {
-    todo!()
+/// Compares the layout with the live table.
+pub(crate) fn check(config: &Config) -> Result<Vec<Finding>, Failure> {
+    existing(config)?;
+    Ok(postrider_sqlite::check(&sqlite(config)?))
 }
 
 /// Creates a database with a native outbox, for the demo.
@@ -83,13 +86,17 @@ pub(crate) fn existing(config: &Config) -> Result<PathBuf, Failure> {
     ))
 }
 
-/// A database that cannot be used at all is unreachable; whatever else is wrong with it is wrongly set up.
+/// What is wrong with a database that answers is how it, or the configuration, is set up.
 pub(crate) fn failure(fault: Fault) -> Failure {
-    let code = fault.source().and_then(|source| source.downcast_ref::<rusqlite::Error>());
-    let unreachable = code.and_then(rusqlite::Error::sqlite_error_code).is_some_and(|code| {
+    Failure::new(if is_unreachable(&fault) { Code::Database } else { Code::Usage }, fault)
+}
+
+/// Whether the database itself cannot be used: not there, not ours to open, locked, damaged, no database at all.
+pub(crate) fn is_unreachable(fault: &Fault) -> bool {
+    let error = fault.source().and_then(|source| source.downcast_ref::<rusqlite::Error>());
+    error.and_then(rusqlite::Error::sqlite_error_code).is_some_and(|code| {
         !matches!(code, ErrorCode::Unknown | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
-    });
-    Failure::new(if unreachable { Code::Database } else { Code::Usage }, fault)
+    })
 }
 
 fn path(config: &Config) -> Result<PathBuf, Failure> {

@@ -1,3 +1,5 @@
+use postrider_core::Fault;
+use postrider_sqlite::{Finding, Weight};
 use serde::Serialize;
 
 use super::SharedClock;
@@ -28,13 +30,15 @@ struct Tested {
     what: &'static str,
     name: String,
     ok: bool,
-    faults: Vec<Told>,
+    findings: Vec<Told>,
+    /// What the findings come to, for the exit code.
     #[serde(skip)]
-    found: Vec<Failure>,
+    code: Option<Code>,
 }
 
 #[derive(Serialize)]
 struct Told {
+    weight: &'static str,
     place: String,
     problem: String,
     remedy: String,
@@ -44,35 +48,74 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     // A layout that cannot be read, or a sink that cannot even be made, is a fault of the configuration.
     let layout = layout::load(config)?;
     let sinks = sinks::open(config, clock)?;
-    let mut all = vec![
-        tested("layout", layout.name, Vec::new()),
-        tested("outbox", config.outbox.url.to_string(), outbox::check(config)),
-    ];
+    let mut all = vec![Tested::new("layout", layout.name), test_outbox(config)?];
     for (sink, (name, opened)) in config.sinks.iter().zip(&sinks) {
-        let fault = opened.probe().await.err().map(|fault| Failure::new(Code::Broker, fault));
-        all.push(tested("sink", format!("{name} ({})", sink.url), fault.into_iter().collect()));
+        let mut tested = Tested::new("sink", format!("{name} ({})", sink.url));
+        if let Err(fault) = opened.probe().await {
+            tested.found(Weight::Fault, fault, Code::Broker);
+        }
+        all.push(tested);
     }
     for tested in &all {
-        if args.json { json(tested)? } else { data(&text(tested))? }
+        if args.json { json(tested)? } else { data(&tested.text())? }
     }
-    all.iter().flat_map(|tested| &tested.found).for_each(tell);
-    // The database before the broker, and what cannot be reached before what is wrong with it.
-    match all.iter().flat_map(|tested| &tested.found).map(|failure| failure.code).min() {
+    // What cannot be reached goes before what is wrong, and the database before the broker.
+    match all.iter().filter_map(|tested| tested.code).min() {
         None => Ok(()),
         Some(code) => Err(Failure::told(code)),
     }
 }
 
-fn tested(what: &'static str, name: String, found: Vec<Failure>) -> Tested {
-    let faults = found.iter().filter_map(|failure| failure.fault.as_ref()).map(|fault| Told {
-        place: scrub(&fault.place),
-        problem: scrub(&fault.problem),
-        remedy: scrub(&fault.remedy),
-    });
-    Tested { what, name, ok: found.is_empty(), faults: faults.collect(), found }
+fn test_outbox(config: &Config) -> Result<Tested, Failure> {
+    let mut tested = Tested::new("outbox", config.outbox.url.to_string());
+    match outbox::check(config) {
+        Err(Failure { code: Code::Database, fault: Some(fault) }) => {
+            tested.found(Weight::Fault, fault, Code::Database)
+        }
+        Err(failure) => return Err(failure),
+        Ok(findings) => {
+            for Finding { weight, fault } in findings {
+                let code = if outbox::is_unreachable(&fault) { Code::Database } else { Code::Found };
+                tested.found(weight, fault, code);
+            }
+        }
+    }
+    Ok(tested)
 }
 
-fn text(tested: &Tested) -> String {
-    let word = if tested.ok { "ok" } else { "FAULT" };
-    format!("{word:5}  {:6}  {}\n", tested.what, tested.name)
+impl Tested {
+    fn new(what: &'static str, name: String) -> Self {
+        Self { what, name, ok: true, findings: Vec::new(), code: None }
+    }
+
+    /// Faults are told at once, on stderr; what is only worth knowing is data.
+    fn found(&mut self, weight: Weight, fault: Fault, code: Code) {
+        let told = Told {
+            weight: match weight {
+                Weight::Fault => "fault",
+                Weight::Advice => "advice",
+                Weight::Note => "note",
+            },
+            place: scrub(&fault.place),
+            problem: scrub(&fault.problem),
+            remedy: scrub(&fault.remedy),
+        };
+        self.findings.push(told);
+        if weight == Weight::Fault {
+            tell(&Failure::new(code, fault));
+            self.ok = false;
+            self.code = Some(self.code.map_or(code, |before| before.min(code)));
+        }
+    }
+
+    fn text(&self) -> String {
+        let word = if self.ok { "ok" } else { "FAULT" };
+        let mut text = format!("{word:5}  {:6}  {}\n", self.what, self.name);
+        for Told { weight, problem, remedy, .. } in self.findings.iter().filter(|told| told.weight != "fault")
+        {
+            let stop = if remedy.is_empty() { "" } else { ". " };
+            text.push_str(&format!("{:15}{weight}: {problem}{stop}{remedy}\n", ""));
+        }
+        text
+    }
 }

@@ -1,3 +1,4 @@
+use postrider_core::limits;
 use postrider_core::store::{Filter, Store};
 use serde::Serialize;
 
@@ -34,8 +35,10 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     if args.verb.json {
         return json(&Done { pruned, dry_run });
     }
+    // A dry run looks at one batch.
+    let at_least = if dry_run && pruned >= limits::BATCH_ENTRIES_MAX as u64 { "At least " } else { "" };
     let would = if dry_run { "would be" } else { "are" };
-    data(&format!("{} {would} deleted.\n", human::entries(pruned)))
+    data(&format!("{at_least}{} {would} deleted.\n", human::entries(pruned)))
 }
 
 async fn prune(store: &dyn Store, mut filter: Filter) -> Result<u64, Failure> {

@@ -185,7 +185,7 @@ fn bad_usage() {
         assert_eq!(did.code, 2, "{args:?}: {}", did.stderr);
         assert!(!did.stderr.contains("panicked"), "{}", did.stderr);
     }
-    assert!(world.run(&["rnu"]).stderr.contains("'run'"), "clap names the nearest");
+    assert!(world.run(&["statsu"]).stderr.contains("'status'"), "clap names the nearest");
 }
 
 /// F5: any bytes as a config end with code 2 and one paragraph, through the whole binary.

@@ -25,7 +25,21 @@ fn crash_everywhere(road: Road, passing: u32) {
         shop.commit(5);
         shop.roll_back(1);
         world.run(&["run", "--until-empty"]).ok();
-        shop.prove();
+        let duplicates = shop.prove();
+        if passing == 1 {
+            check_duplicates(point, duplicates);
+        }
+    }
+}
+
+/// The process did die where it was told to: what was in the file and not settled comes again, and nothing else does.
+fn check_duplicates(point: &str, duplicates: usize) {
+    match point {
+        "claimed" | "planned" | "file.locked" => assert_eq!(duplicates, 0, "killed at {point}"),
+        "file.written" | "file.synced" | "judged" | "sqlite.settling" => {
+            assert!(duplicates > 0, "killed at {point}, and nothing came again");
+        }
+        _ => {}
     }
 }
 

@@ -1,5 +1,7 @@
 //! End to end, through the real binary.
 
+#![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion, in its helpers too")]
+
 mod bad_input;
 mod crash;
 mod demo;

@@ -9,7 +9,7 @@ use crate::world::World;
 
 /// The two ways of claiming that SQLite has.
 #[derive(Clone, Copy, Debug)]
-pub enum Road {
+pub(crate) enum Road {
     /// The native layout, by cursor.
     Cursor,
     /// A status table of the shop's own, by lease.
@@ -47,7 +47,7 @@ dead = "FAILED"
 "#;
 
 /// What was committed, and what was rolled back.
-pub struct Shop<'w> {
+pub(crate) struct Shop<'w> {
     world: &'w World,
     road: Road,
     database: Connection,
@@ -59,7 +59,7 @@ pub struct Shop<'w> {
 
 impl Road {
     /// A world with the tables and a configuration.
-    pub fn world(self, lease_ttl: &str, batch_entries: u32) -> World {
+    pub(crate) fn world(self, lease_ttl: &str, batch_entries: u32) -> World {
         let world = World::new();
         let layout = match self {
             Self::Cursor => "native",
@@ -95,7 +95,7 @@ impl Road {
 }
 
 impl<'w> Shop<'w> {
-    pub fn new(world: &'w World, road: Road) -> Self {
+    pub(crate) fn new(world: &'w World, road: Road) -> Self {
         let database = world.database("shop.db");
         database.execute_batch("pragma synchronous = off").unwrap();
         Self {
@@ -110,7 +110,7 @@ impl<'w> Shop<'w> {
     }
 
     /// Commits so many events in one transaction, on three orders in turn.
-    pub fn commit(&mut self, events: u32) {
+    pub(crate) fn commit(&mut self, events: u32) {
         let transaction = self.database.unchecked_transaction().unwrap();
         for _ in 0..events {
             let order = self.written % 3;
@@ -124,7 +124,7 @@ impl<'w> Shop<'w> {
     }
 
     /// Writes events of the same orders, and rolls them back.
-    pub fn roll_back(&mut self, events: u32) {
+    pub(crate) fn roll_back(&mut self, events: u32) {
         let transaction = self.database.unchecked_transaction().unwrap();
         for _ in 0..events {
             self.rolled_back.push(insert(&transaction, self.road, self.written, self.written % 3, 0));
@@ -133,12 +133,12 @@ impl<'w> Shop<'w> {
         transaction.rollback().unwrap();
     }
 
-    pub fn committed(&self) -> usize {
+    pub(crate) fn committed(&self) -> usize {
         self.committed.len()
     }
 
     /// Different events in the file.
-    pub fn arrived(&self) -> usize {
+    pub(crate) fn arrived(&self) -> usize {
         let events = self.world.read("events.jsonl");
         events
             .lines()
@@ -149,7 +149,7 @@ impl<'w> Shop<'w> {
 
     /// F8: nothing that was rolled back is in the file, not even in a torn line.
     #[track_caller]
-    pub fn no_ghosts(&self) {
+    pub(crate) fn no_ghosts(&self) {
         let events = self.world.read("events.jsonl");
         for id in &self.rolled_back {
             assert!(!events.contains(&format!("\"{id}\"")), "{id} was rolled back, and published");
@@ -159,7 +159,7 @@ impl<'w> Shop<'w> {
     /// F8: every committed event is in the file, in order within its order once duplicates are dropped by id, and a
     /// duplicate has the same bytes. Answers how many duplicates there are.
     #[track_caller]
-    pub fn prove(&self) -> usize {
+    pub(crate) fn prove(&self) -> usize {
         self.no_ghosts();
         let events = self.world.read("events.jsonl");
         let mut lines: HashMap<String, &str> = HashMap::new();

@@ -11,26 +11,26 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Nothing that a test waits for takes longer, however slow the machine.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What a command did.
-pub struct Did {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Did {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Did {
     /// Checks the exit code and hands stdout over.
     #[track_caller]
-    pub fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self.stdout
     }
 
     /// Checks that it failed as documented: the code, one paragraph, no panic, every part said.
     #[track_caller]
-    pub fn failed(&self, code: i32, said: &[&str]) {
+    pub(crate) fn failed(&self, code: i32, said: &[&str]) {
         let told = self.stderr.trim_end();
         assert_eq!(self.code, code, "stdout: {}\nstderr: {told}", self.stdout);
         let error = told.lines().last().unwrap_or_default();
@@ -46,42 +46,42 @@ impl Did {
 }
 
 /// A directory, and the binary in it.
-pub struct World {
-    pub directory: TempDir,
+pub(crate) struct World {
+    pub(crate) directory: TempDir,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
     /// With a configuration and its tables.
-    pub fn with_config(config: &str) -> Self {
+    pub(crate) fn with_config(config: &str) -> Self {
         let world = Self::new();
         world.write("postrider.toml", config);
         world.run(&["migrate"]).ok();
         world
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    pub fn database(&self, name: &str) -> Connection {
+    pub(crate) fn database(&self, name: &str) -> Connection {
         let connection = Connection::open(self.path(name)).unwrap();
         connection.busy_timeout(DEADLINE).unwrap();
         connection
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
         command.args(args).current_dir(self.directory.path()).stdin(Stdio::null());
         for name in ["POSTRIDER_CONFIG", "POSTRIDER_STOP_AT", "RUST_LOG", "NO_COLOR"] {
@@ -90,16 +90,16 @@ impl World {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Did {
+    pub(crate) fn run(&self, args: &[&str]) -> Did {
         self.run_with(args, "")
     }
 
-    pub fn run_with(&self, args: &[&str], stdin: &str) -> Did {
+    pub(crate) fn run_with(&self, args: &[&str], stdin: &str) -> Did {
         finish(self.command(args), stdin.as_bytes())
     }
 
     /// Starts a command in the background; what it says goes to a file.
-    pub fn start(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
+    pub(crate) fn start(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
         let log = self.path(&format!("{name}.log"));
         let mut command = self.command(args);
         command.envs(env.iter().copied()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
@@ -107,14 +107,14 @@ impl World {
     }
 
     /// Appends one event through the binary; answers its event id.
-    pub fn append(&self, event_type: &str, key: &str, payload: &str) -> String {
+    pub(crate) fn append(&self, event_type: &str, key: &str, payload: &str) -> String {
         let args = ["append", "--type", event_type, "--aggregate-type", "Order", "--aggregate-id", key];
         self.run_with(&args, payload).ok().trim().to_owned()
     }
 }
 
 /// Runs a command to its end.
-pub fn finish(mut command: Command, stdin: &[u8]) -> Did {
+pub(crate) fn finish(mut command: Command, stdin: &[u8]) -> Did {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // A command that refuses its arguments does not read, and closes the pipe.
@@ -128,18 +128,18 @@ pub fn finish(mut command: Command, stdin: &[u8]) -> Did {
 }
 
 /// A command in the background; killed when the test ends.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     #[track_caller]
-    pub fn wait_until_said(&mut self, text: &str) {
+    pub(crate) fn wait_until_said(&mut self, text: &str) {
         until(&format!("\"{text}\" in the log"), || {
             assert!(
                 self.child.try_wait().unwrap().is_none(),
@@ -150,24 +150,24 @@ impl Process {
         });
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Whether it is stopped by SIGSTOP.
-    pub fn stands_still(&self) -> bool {
+    pub(crate) fn stands_still(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
     }
 
     /// `kill -9`, and waits until it is gone.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     #[track_caller]
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         until("the process to end", || {
             status = self.child.try_wait().unwrap();
@@ -187,7 +187,7 @@ impl Drop for Process {
 /// Waits for a condition, with a deadline.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a test of the real binary waits in real time")]
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {
         assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} for {what}");
@@ -197,7 +197,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// How long something takes.
 #[expect(clippy::disallowed_methods, reason = "a test of the real binary measures real time")]
-pub fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
+pub(crate) fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
     let start = std::time::Instant::now();
     let done = action();
     (done, start.elapsed())
