@@ -3,21 +3,19 @@
 //! On SQLite ids are drawn under the write lock, so rows commit in the order of their ids and a reader that moves forward
 //! skips none: no gap ledger is needed. It holds for `autoincrement` only; without it ids are used twice.
 
-use std::collections::{BTreeSet, HashMap};
-
 use jiff::Timestamp;
-use postrider_core::cursor::{Cursor, Offer, Settings};
+use postrider_core::cursor::Settings;
 use postrider_core::layout::OnDead;
-use postrider_core::route::Gate;
 use postrider_core::source::{Ask, Claim, Claimed, Idle, SourceError};
-use postrider_core::{Entry, Settlement, limits, point};
+use postrider_core::{Settlement, limits, point};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::config::Config;
 use crate::connection::{Durable, set_durable};
-use crate::decode::{Batch, Decoder};
+use crate::decode::Decoder;
 use crate::fault::source_error;
 use crate::fence::{Fence, Standing};
+use crate::loaded::{Loaded, Reader, SETTLED};
 use crate::reading;
 use crate::saved::SavedSql;
 use crate::source::Hold;
@@ -33,26 +31,6 @@ pub(crate) struct CursorWay {
     fence: Fence,
     /// What was loaded under the lease; none without it.
     loaded: Option<Loaded>,
-}
-
-struct Loaded {
-    cursor: Cursor,
-    epoch: i64,
-    open: HashMap<u64, Vec<i64>>,
-    /// Released rows above the position.
-    returned: BTreeSet<i64>,
-    /// Rows that are marked one by one as being in this holder's hands.
-    again: BTreeSet<i64>,
-}
-
-/// What a page of rows brought.
-struct Page {
-    entries: Vec<Entry>,
-    /// Ids that had been set aside before they were handed out.
-    again: Vec<i64>,
-    full: bool,
-    more: bool,
-    rows: usize,
 }
 
 impl CursorWay {
@@ -93,9 +71,9 @@ impl CursorWay {
             loaded.cursor.verify(reading::highest(connection, &self.sql).map_err(failed)?)?;
             let claim = loaded.cursor.open_claim();
             let mut gate = ask.gate();
-            let page = loaded
-                .page(connection, &self.sql, &self.decoder, now, ask, &mut gate, claim)
-                .map_err(failed)?;
+            let reader =
+                Reader { connection: &*connection, sql: &self.sql, decoder: &self.decoder, now, ask };
+            let page = loaded.page(&reader, &mut gate, claim).map_err(failed)?;
             rows += page.rows;
             if page.entries.is_empty() {
                 self.persist(connection, None)?;
@@ -346,103 +324,5 @@ impl CursorWay {
     fn fenced(&mut self) -> SourceError {
         self.forget();
         SourceError::Fenced
-    }
-}
-
-/// Stands for a row of a claim that was settled: indexes must not shift.
-const SETTLED: i64 = i64::MIN;
-
-impl Loaded {
-    fn read(
-        connection: &Connection,
-        sql: &CursorSql,
-        saved: &SavedSql,
-        settings: Settings,
-    ) -> rusqlite::Result<Self> {
-        let (_, epoch) = saved.position(connection, sql)?;
-        saved.start_over(connection, sql)?;
-        let cursor = Cursor::load(saved.load(connection, sql)?, settings);
-        Ok(Self { cursor, epoch, open: HashMap::new(), returned: BTreeSet::new(), again: BTreeSet::new() })
-    }
-
-    /// Reads rows in one snapshot and offers them in order. Memory is bounded by the limits of the claim: what is passed by
-    /// stays in the buffer until the claim ends.
-    #[allow(clippy::too_many_arguments, reason = "all that a claim knows")]
-    fn page(
-        &mut self,
-        connection: &Connection,
-        sql: &CursorSql,
-        decoder: &Decoder,
-        now: Timestamp,
-        ask: &Ask,
-        gate: &mut Gate<'_>,
-        claim: u64,
-    ) -> rusqlite::Result<Page> {
-        let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
-        let plan = self.cursor.reading(now, limit, gate, None);
-        let read_to = plan.after;
-        let mut batch = Batch::new(decoder);
-        let complete = reading::read(connection, sql, &plan, ask.bytes_max, &mut batch)?;
-        let rows = batch.len();
-        let mut scan = self.cursor.scan(claim, plan, gate);
-        let (mut entries, mut again, mut stopped) = (Vec::new(), Vec::new(), false);
-        for mut entry in batch.finish() {
-            let Some(id) = entry.id.int() else { continue };
-            match scan.offer(id, &entry) {
-                Offer::Take { retries } => {
-                    entry.retries = retries;
-                    if id <= read_to {
-                        again.push(id);
-                    }
-                    entries.push(entry);
-                }
-                Offer::Pass => {}
-                Offer::Stop => {
-                    stopped = true;
-                    break;
-                }
-            }
-        }
-        let scanned = scan.finish(complete && !stopped);
-        Ok(Page { entries, again, full: scanned.full, more: !complete, rows })
-    }
-
-    fn hand_out(&mut self, claim: u64, ids: Vec<i64>, again: &[i64]) {
-        self.again.extend(again);
-        for id in &ids {
-            self.returned.remove(id);
-        }
-        self.open.insert(claim, ids);
-    }
-
-    fn settle(&mut self, claim: u64, now: Timestamp, settlements: &[(usize, Settlement)]) {
-        let Some(ids) = self.open.get_mut(&claim) else { return };
-        let fresh = settlements.iter().filter_map(|(index, settlement)| {
-            let id = ids.get(*index).copied().filter(|id| *id != SETTLED)?;
-            Some((*index, id, settlement))
-        });
-        let fresh: Vec<_> = fresh.collect();
-        self.cursor.settle(claim, now, fresh.iter().map(|(_, id, settlement)| (*id, *settlement)));
-        for (index, id, settlement) in fresh {
-            ids[index] = SETTLED;
-            if *settlement == Settlement::Released {
-                self.returned.insert(id);
-            }
-        }
-    }
-
-    /// Marked rows that are settled or given back by now.
-    fn no_longer_again(&self) -> BTreeSet<i64> {
-        if self.again.is_empty() {
-            return BTreeSet::new();
-        }
-        let out: BTreeSet<i64> = self.open.values().flatten().copied().collect();
-        self.again.difference(&out).copied().collect()
-    }
-
-    /// The highest id in this holder's hands, or the position.
-    fn claimed(&self, position: i64) -> i64 {
-        let out = self.open.values().flatten().copied().filter(|id| *id != SETTLED);
-        out.max().unwrap_or(position).max(position)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use postrider_core::layout::{OnDead, TimeForm, Words};
 use postrider_core::source::{Ask, Claim, Claimed, SourceError};
-use postrider_core::{EntryId, Key, Layout, Settlement, limits, point};
+use postrider_core::{EntryId, Key, Layout, Settlement, point};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::config::Config;
@@ -18,11 +18,13 @@ use crate::connection::{Durable, set_durable};
 use crate::decode::Decoder;
 use crate::fault::source_error;
 use crate::fence::{Fence, Standing};
+use crate::holders::holders;
 use crate::ids;
+use crate::open::Open;
 use crate::rank::Rank;
 use crate::reap::Reaper;
-use crate::run::{all, execute, first};
-use crate::scan::{Found, Pass, Scanner, own, own_id};
+use crate::run::{execute, first};
+use crate::scan::{Found, Pass, Scanner};
 use crate::settling::Settling;
 use crate::source::Hold;
 use crate::sql::{LeaseSql, Names};
@@ -49,20 +51,6 @@ pub(crate) struct LeaseWay {
     pass: Pass,
     claims: i64,
     open: HashMap<i64, Open>,
-}
-
-/// A claim that is not ended.
-pub(crate) struct Open {
-    pub(crate) rows: Vec<OpenRow>,
-    until: Timestamp,
-}
-
-pub(crate) struct OpenRow {
-    pub(crate) id: EntryId,
-    pub(crate) retries: u32,
-    /// The version that the claim gave it.
-    pub(crate) version: i64,
-    pub(crate) settled: bool,
 }
 
 impl LeaseWay {
@@ -188,19 +176,7 @@ impl LeaseWay {
         self.look_again();
         self.holders.clear();
         if self.keeps_order && self.layout.on_dead == OnDead::Hold {
-            let read = |row: &rusqlite::Row<'_>| {
-                let key = row
-                    .get::<_, Option<String>>(1)?
-                    .map(|id| Ok::<_, rusqlite::Error>(Key::new(row.get::<_, String>(0)?, id)));
-                Ok((key.transpose()?, Rank::read(row, self.by_time.then_some(2), 3)?))
-            };
-            for (key, rank) in all(connection, &self.sql.holders, &[&self.outbox], read)? {
-                let (Some(key), Some(rank)) = (key, rank) else { continue };
-                let first = self.holders.get(&key).is_none_or(|known| rank.is_before(known));
-                if first {
-                    self.holders.insert(own(&key), rank);
-                }
-            }
+            self.holders = holders(connection, &self.sql, &self.outbox, self.by_time)?;
         }
         self.epoch = Some(epoch);
         Ok(())
@@ -240,19 +216,13 @@ impl LeaseWay {
         Ok(claim)
     }
 
-    fn hand_out(&mut self, claim: i64, now: Timestamp, found: Found) -> Claimed<Hold> {
-        self.pass = found.pass;
+    fn hand_out(&mut self, claim: i64, now: Timestamp, mut found: Found) -> Claimed<Hold> {
+        self.pass = std::mem::take(&mut found.pass);
         if found.entries.is_empty() {
             return Claimed::Nothing(found.idle);
         }
         self.claims = claim;
-        let rows = found.entries.iter().zip(&found.versions).map(|(entry, version)| OpenRow {
-            id: own_id(&entry.id),
-            retries: entry.retries,
-            version: version + 1,
-            settled: false,
-        });
-        self.open.insert(claim, Open { rows: rows.collect(), until: self.until(now) });
+        self.open.insert(claim, Open::new(&found, self.until(now)));
         let hold = Hold { claim, fence: self.fence.as_ref().and_then(Fence::held).unwrap_or(0) };
         Claimed::Batch(Claim { hold, entries: found.entries, more: found.idle.more })
     }
@@ -380,13 +350,7 @@ impl LeaseWay {
         hold: &Hold,
     ) -> Result<(), SourceError> {
         let Some(open) = self.open.get(&hold.claim) else { return Ok(()) };
-        let rest: Vec<_> = open
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| !row.settled)
-            .map(|(at, _)| (at, Settlement::Released))
-            .collect();
+        let rest: Vec<_> = open.left().map(|(at, _)| (at, Settlement::Released)).collect();
         match self.settle(connection, now, hold, &rest) {
             // What another relay has is not ours to release.
             Ok(()) | Err(SourceError::Fenced) => {
@@ -412,7 +376,7 @@ impl LeaseWay {
 
     fn left(&self, hold: &Hold) -> Result<Vec<EntryId>, SourceError> {
         let open = self.open.get(&hold.claim).ok_or(SourceError::Fenced)?;
-        Ok(open.rows.iter().filter(|row| !row.settled).map(|row| row.id.clone()).collect())
+        Ok(open.left().map(|(_, row)| row.id.clone()).collect())
     }
 
     fn until(&self, now: Timestamp) -> Timestamp {
@@ -422,9 +386,4 @@ impl LeaseWay {
     fn written(&self, form: TimeForm, time: Timestamp) -> rusqlite::types::Value {
         crate::settling::written(&self.layout, form, time)
     }
-}
-
-/// What is written of a reason.
-pub(crate) fn shortened(reason: &str) -> String {
-    reason.chars().take(limits::REASON_CHARS_MAX).collect()
 }

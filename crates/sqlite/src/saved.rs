@@ -11,8 +11,8 @@ use rusqlite::{Connection, Row};
 use serde_json::json;
 
 use crate::ids;
-use crate::lease::shortened;
 use crate::run::{all, execute, first};
+use crate::settling::shortened;
 use crate::sql::CursorSql;
 
 /// Reads and writes what a cursor keeps; always within its caller's transaction.

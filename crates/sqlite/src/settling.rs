@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use postrider_core::layout::{OnDead, Order, TimeForm, Words};
-use postrider_core::{Layout, Settlement};
+use postrider_core::{Layout, Settlement, limits};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::ids;
-use crate::lease::{OpenRow, shortened};
+use crate::open::OpenRow;
 use crate::run::execute;
 use crate::sql::LeaseSql;
 
@@ -169,4 +169,9 @@ impl<'a> Settling<'a> {
 /// A time as a column of that form has it.
 pub(crate) fn written(layout: &Layout, form: TimeForm, time: Timestamp) -> Value {
     form.number(time).map_or_else(|| Value::Text(layout.zone.write(time)), Value::Integer)
+}
+
+/// What is written of a reason.
+pub(crate) fn shortened(reason: &str) -> String {
+    reason.chars().take(limits::REASON_CHARS_MAX).collect()
 }

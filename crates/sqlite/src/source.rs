@@ -27,8 +27,10 @@ pub fn open_source(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteSourc
     adopt(&mut connection, config)?;
     let id_counts = table.id_counts(&config.layout);
     let holding = match (&config.layout.status, config.layout.way) {
-        (Some(words), Way::Lease) => Holding::Lease(LeaseWay::new(config, words.clone(), id_counts)),
-        _ => Holding::Cursor(CursorWay::new(config)),
+        (Some(words), Way::Lease) => {
+            Holding::Lease(Box::new(LeaseWay::new(config, words.clone(), id_counts)))
+        }
+        _ => Holding::Cursor(Box::new(CursorWay::new(config))),
     };
     let worker = Worker::start(config.place(), State { connection, holding })?;
     Ok(SqliteSource { worker, clock, ordered: config.keeps_order(), lease_ttl: config.lease_ttl })
@@ -65,8 +67,8 @@ struct State {
 }
 
 enum Holding {
-    Lease(LeaseWay),
-    Cursor(CursorWay),
+    Lease(Box<LeaseWay>),
+    Cursor(Box<CursorWay>),
 }
 
 impl Source for SqliteSource {

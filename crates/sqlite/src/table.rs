@@ -17,6 +17,8 @@ pub(crate) struct Table {
     pub(crate) autoincrement: bool,
     /// Each index by the names of its columns, expressions left out.
     pub(crate) indexes: Vec<Vec<String>>,
+    /// Those of them that are unique.
+    pub(crate) unique: Vec<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -39,9 +41,12 @@ impl Table {
                 Ok(LiveColumn { name, declared, in_primary_key: row.get::<_, i64>(2)? > 0 })
             },
         )?;
-        let listed = "select group_concat(i.name, char(0)) from pragma_index_list(?1, ?2) as l \
+        let listed = "select l.\"unique\", group_concat(i.name, char(0)) from pragma_index_list(?1, ?2) as l \
                       join pragma_index_info(l.name, ?2) as i group by l.name";
-        let indexes = all(connection, listed, &[&name, &schema], |row| row.get::<_, Option<String>>(0))?;
+        let indexes = all(connection, listed, &[&name, &schema], |row| {
+            let names = row.get::<_, Option<String>>(1)?.unwrap_or_default();
+            Ok((row.get::<_, bool>(0)?, names.split('\0').map(str::to_owned).collect::<Vec<_>>()))
+        })?;
         let sql = format!(
             "select coalesce(sql, '') from {}.sqlite_schema where name = ?1 and type = 'table'",
             quoted(schema)
@@ -51,11 +56,8 @@ impl Table {
         Ok(Self {
             columns,
             autoincrement: create.to_ascii_lowercase().contains("autoincrement"),
-            indexes: indexes
-                .into_iter()
-                .flatten()
-                .map(|names| names.split('\0').map(str::to_owned).collect())
-                .collect(),
+            unique: indexes.iter().filter(|(unique, _)| *unique).map(|(_, names)| names.clone()).collect(),
+            indexes: indexes.into_iter().map(|(_, names)| names).collect(),
         })
     }
 

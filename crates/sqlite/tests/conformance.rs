@@ -1,8 +1,10 @@
 //! The Source and Store suites over every way that SQLite has.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{STATUS_TABLE, native, status_layout};
@@ -10,9 +12,10 @@ use postrider_conformance::clock::ManualClock;
 use postrider_conformance::source::SourceHarness;
 use postrider_core::clock::Clock;
 use postrider_core::layout::{OnDead, Order};
+use postrider_core::source::{Ask, Claimed, Source, SourceError, SourceFeatures};
 use postrider_core::store::Store;
-use postrider_core::{EntryId, Envelope, Layout};
-use postrider_sqlite::{Config, Outbox, SqliteSource, migrate, open_source, open_store};
+use postrider_core::{EntryId, Envelope, Fault, Layout, Settlement};
+use postrider_sqlite::{Config, Hold, Outbox, SqliteSource, migrate, open_source, open_store};
 use rusqlite::Connection;
 use tempfile::NamedTempFile;
 
@@ -20,6 +23,50 @@ struct Harness {
     file: NamedTempFile,
     layout: Layout,
     clock: ManualClock,
+    loses: Arc<AtomicBool>,
+}
+
+/// A source whose next reply can be lost.
+struct Lossy {
+    source: SqliteSource,
+    loses: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    fn reply(&self, done: Result<(), SourceError>) -> Result<(), SourceError> {
+        if done.is_ok() && self.loses.swap(false, Ordering::SeqCst) {
+            return Err(SourceError::Unreachable(Fault::new("test", "the reply was lost", "ask again")));
+        }
+        done
+    }
+}
+
+impl Source for Lossy {
+    type Hold = Hold;
+
+    fn features(&self) -> SourceFeatures {
+        self.source.features()
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
+        self.source.claim(ask).await
+    }
+
+    async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
+        self.source.extend(hold).await
+    }
+
+    async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
+        self.reply(self.source.settle(hold, settlements).await)
+    }
+
+    async fn release(&self, hold: Hold) -> Result<(), SourceError> {
+        self.reply(self.source.release(hold).await)
+    }
+
+    async fn retire(&self) -> Result<(), SourceError> {
+        self.source.retire().await
+    }
 }
 
 impl Harness {
@@ -28,7 +75,7 @@ impl Harness {
         if layout.name != "native" {
             Connection::open(file.path()).unwrap().execute_batch(STATUS_TABLE).unwrap();
         }
-        let harness = Self { file, layout, clock: ManualClock::default() };
+        let harness = Self { file, layout, clock: ManualClock::default(), loses: Arc::default() };
         migrate(&harness.config("migrate")).unwrap();
         harness
     }
@@ -53,11 +100,12 @@ impl Harness {
 }
 
 impl SourceHarness for Harness {
-    type Source = SqliteSource;
+    type Source = Lossy;
     type Transaction = ();
 
-    async fn open(&self, holder: &str) -> SqliteSource {
-        open_source(&self.config(holder), Arc::new(self.clock.clone())).unwrap()
+    async fn open(&self, holder: &str) -> Lossy {
+        let source = open_source(&self.config(holder), Arc::new(self.clock.clone())).unwrap();
+        Lossy { source, loses: Arc::clone(&self.loses) }
     }
 
     async fn store(&self) -> Box<dyn Store> {
@@ -99,7 +147,8 @@ impl SourceHarness for Harness {
     }
 
     fn lose_next_reply(&self) -> bool {
-        false
+        self.loses.store(true, Ordering::SeqCst);
+        true
     }
 
     fn holds_dead(&self) -> bool {

@@ -61,11 +61,6 @@ pub(super) fn fields_without_payload(layout: &Layout) -> String {
     parts.map(|column| expression(layout, column)).join(", ")
 }
 
-/// The expression of one part, on the table `t`.
-pub(super) fn part(layout: &Layout, field: Field) -> String {
-    expression(layout, parts(layout)[field as usize])
-}
-
 /// The parts of the key, as text: its scope and its id; null where the entry has none.
 pub(super) fn key(layout: &Layout) -> (String, String) {
     let text = |field| match parts(layout)[field as usize] {

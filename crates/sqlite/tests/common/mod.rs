@@ -2,10 +2,14 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use postrider_conformance::clock::ManualClock;
 use postrider_core::layout::Order;
-use postrider_core::{Envelope, Layout};
-use postrider_sqlite::{Config, migrate};
+use postrider_core::route::Router;
+use postrider_core::source::{Ask, Claim, Claimed, Source};
+use postrider_core::{Envelope, Layout, Settlement};
+use postrider_sqlite::{Config, SqliteSource, migrate, open_source};
 use tempfile::NamedTempFile;
 
 pub(crate) fn native() -> Layout {
@@ -109,4 +113,62 @@ pub(crate) fn full_status_layout(order: Order) -> Layout {
         retry = "FAILED"
     "#;
     Layout { order, ..Layout::parse("full.toml", text.as_bytes()).unwrap() }
+}
+
+/// D1.
+pub(crate) const LOGISTICS_TABLE: &str = "
+    create table outbox_events (
+        id uuid primary key, aggregate_type varchar(50) not null, aggregate_id uuid not null,
+        event_type varchar(100) not null, payload jsonb not null, occurred_at timestamptz default current_timestamp,
+        status varchar(20) default 'PENDING', retry_count int default 0,
+        next_attempt_at timestamptz default '1970-01-01 00:00:00', last_error text, processed_at timestamptz
+    );
+    create index idx_outbox_poll on outbox_events (status, next_attempt_at);
+";
+
+/// C1.
+pub(crate) const ORDER_SERVICE_TABLE: &str = "
+    create table outbox (
+        id uuid primary key, aggregate_type varchar(255) not null, aggregate_id uuid not null,
+        event_type varchar(255) not null, payload text not null, status varchar(50) not null,
+        created_at timestamp not null, sent_at timestamp, error_message text
+    );
+";
+
+/// A source with a clock that stands still until it is moved.
+pub(crate) struct Relay {
+    pub(crate) source: SqliteSource,
+    pub(crate) clock: ManualClock,
+}
+
+impl Relay {
+    pub(crate) fn open(config: &Config) -> Self {
+        Self::with_clock(config, ManualClock::default())
+    }
+
+    pub(crate) fn with_clock(config: &Config, clock: ManualClock) -> Self {
+        Self { source: open_source(config, Arc::new(clock.clone())).unwrap(), clock }
+    }
+
+    /// Publishes whatever there is; answers the events' ids in order.
+    pub(crate) async fn drain(&self) -> Vec<String> {
+        let mut came = Vec::new();
+        loop {
+            match self.source.claim(&ask()).await.unwrap() {
+                Claimed::Batch(Claim { mut hold, entries, .. }) => {
+                    let all: Vec<_> = (0..entries.len()).map(|at| (at, Settlement::Published)).collect();
+                    self.source.settle(&mut hold, &all).await.unwrap();
+                    self.source.release(hold).await.unwrap();
+                    came.extend(entries.iter().map(|entry| entry.envelope.id.to_string()));
+                }
+                Claimed::Nothing(idle) if idle.more => {}
+                Claimed::Nothing(_) | Claimed::Standby => return came,
+            }
+        }
+    }
+}
+
+pub(crate) fn ask() -> Ask {
+    let router = Arc::new(Router::new(vec![], "sink", "{type}"));
+    Ask { entries_max: 1_000, bytes_max: 16 << 20, holds: Arc::default(), router }
 }

@@ -1,8 +1,6 @@
 //! Appending inside the caller's own transaction, from Rust and by plain SQL.
 
-mod common;
-
-use common::{envelope, native, outbox_file};
+use crate::common::{envelope, native, outbox_file};
 use postrider_core::{EntryId, Layout};
 use postrider_sqlite::{AppendError, Config, Outbox, migrate, migration_sql};
 use rusqlite::Connection;
