@@ -36,6 +36,7 @@ pub(crate) fn span(span: Duration) -> String {
     match seconds {
         0 if span.as_millis() == 0 && !span.is_zero() => format!("{:.1}ms", span.as_secs_f64() * 1e3),
         0 => format!("{}ms", span.as_millis()),
+        1..60 if span.subsec_millis() < 50 => format!("{seconds}s"),
         1..60 => format!("{:.1}s", span.as_secs_f64()),
         60..3_600 => two(seconds / 60, "m", seconds % 60, "s"),
         3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
@@ -61,6 +62,7 @@ mod tests {
             (0, "0ms"),
             (340, "340ms"),
             (4_210, "4.2s"),
+            (20_000, "20s"),
             (60_000, "1m"),
             (185_000, "3m 5s"),
             (187_200_000, "2d 4h"),

@@ -57,6 +57,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONTEXT")]
     traceparent: Option<String>,
 
+    /// What the payload is, when it is not JSON.
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+
     /// Takes each line of stdin as the payload of an event, and writes all in one transaction.
     #[arg(long)]
     lines: bool,
@@ -158,7 +162,7 @@ impl<R: BufRead> Script<'_, R> {
             source: text(&args.source),
             event_type: text(&args.event_type),
             time,
-            content_type: None,
+            content_type: args.content_type.as_ref().map(text),
             aggregate_type: text(&args.aggregate_type),
             aggregate_id: text(&args.aggregate_id),
             partition_key: args.key.as_ref().map(text),

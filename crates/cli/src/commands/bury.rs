@@ -37,6 +37,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     if args.verb.json {
         return json(&Done { buried, dry_run });
     }
-    let would = if dry_run { "would be" } else { "are" };
-    data(&format!("{} {would} dead; `postrider revive` brings them back.\n", human::entries(buried)))
+    let verb = if dry_run { "Would bury" } else { "Buried" };
+    let hint = if buried > 0 && !dry_run { " `postrider revive` brings them back." } else { "" };
+    data(&format!("{verb} {}.{hint}\n", human::entries(buried)))
 }

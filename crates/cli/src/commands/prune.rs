@@ -36,9 +36,9 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
         return json(&Done { pruned, dry_run });
     }
     // A dry run looks at one batch.
-    let at_least = if dry_run && pruned >= limits::BATCH_ENTRIES_MAX as u64 { "At least " } else { "" };
-    let would = if dry_run { "would be" } else { "are" };
-    data(&format!("{at_least}{} {would} deleted.\n", human::entries(pruned)))
+    let at_least = if dry_run && pruned >= limits::BATCH_ENTRIES_MAX as u64 { "at least " } else { "" };
+    let verb = if dry_run { "Would delete" } else { "Deleted" };
+    data(&format!("{verb} {at_least}{}.\n", human::entries(pruned)))
 }
 
 async fn prune(store: &dyn Store, mut filter: Filter) -> Result<u64, Failure> {

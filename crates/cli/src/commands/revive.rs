@@ -32,6 +32,6 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     if args.verb.json {
         return json(&Done { revived, dry_run });
     }
-    let would = if dry_run { "would be" } else { "are" };
-    data(&format!("{} {would} pending again.\n", human::entries(revived)))
+    let verb = if dry_run { "Would revive" } else { "Revived" };
+    data(&format!("{verb} {}.\n", human::entries(revived)))
 }

@@ -1,3 +1,4 @@
+use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -58,8 +59,17 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
         observer: Arc::new(Steps { awaited: args.until_empty }),
     };
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
+    welcome(config);
     let summary = until_stopped(&relay, &tend).await?;
     report(args, &summary, &*store).await
+}
+
+/// A person at a terminal sees that it runs; a log stays quiet.
+fn welcome(config: &Config) {
+    if std::io::stderr().is_terminal() {
+        let sinks: Vec<String> = config.sinks.iter().map(|sink| sink.url.to_string()).collect();
+        note(&format!("Relaying {} to {}. Ctrl-C stops, -v says more.", config.outbox.url, sinks.join(", ")));
+    }
 }
 
 /// Runs both until the relay ends. A second signal drops them where they stand.

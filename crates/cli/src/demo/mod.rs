@@ -1,6 +1,7 @@
 //! The whole road in one process: a real transaction, the real relay, a real file.
 
 mod latency;
+mod order;
 mod paint;
 mod proof;
 mod shop;

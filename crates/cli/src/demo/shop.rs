@@ -1,6 +1,5 @@
 //! A small shop: writes orders and their events in transactions of its own, as any application would.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +8,11 @@ use std::time::Duration;
 
 use postrider_core::clock::Clock;
 use postrider_core::layout::Layout;
-use postrider_core::{Draft, Event, Fault};
+use postrider_core::{Draft, Fault};
 use postrider_sqlite::{AppendError, Outbox};
 use rusqlite::{Connection, TransactionBehavior, params};
-use serde::Serialize;
 
+use super::order::{customer, event, total_cents};
 use super::proof::Books;
 
 /// One transaction in so many is rolled back: a card is declined after everything was written.
@@ -207,51 +206,6 @@ fn write(connection: &Connection, order: i64, step: u32, event_id: &str) -> rusq
     let sql = "insert into order_steps (order_id, step, event_id) values (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![order, step, event_id])?;
     Ok(())
-}
-
-/// What happens to an order, in this order.
-#[derive(Clone, Copy, Serialize)]
-#[serde(untagged)]
-enum OrderEvent {
-    Created { order: i64, customer: &'static str, total_cents: u32 },
-    Paid { order: i64, total_cents: u32 },
-    Shipped { order: i64 },
-}
-
-impl Event for OrderEvent {
-    fn event_type(&self) -> &'static str {
-        match self {
-            Self::Created { .. } => "shop.order.created.v1",
-            Self::Paid { .. } => "shop.order.paid.v1",
-            Self::Shipped { .. } => "shop.order.shipped.v1",
-        }
-    }
-
-    fn aggregate_type(&self) -> &'static str {
-        "Order"
-    }
-
-    fn aggregate_id(&self) -> Cow<'_, str> {
-        let (Self::Created { order, .. } | Self::Paid { order, .. } | Self::Shipped { order }) = self;
-        order.to_string().into()
-    }
-}
-
-fn event(order: i64, step: u32) -> OrderEvent {
-    match step {
-        0 => OrderEvent::Created { order, customer: customer(order), total_cents: total_cents(order) },
-        1 => OrderEvent::Paid { order, total_cents: total_cents(order) },
-        _ => OrderEvent::Shipped { order },
-    }
-}
-
-fn customer(order: i64) -> &'static str {
-    const CUSTOMERS: [&str; 6] = ["Ada", "Grace", "Edsger", "Barbara", "Tony", "Leslie"];
-    CUSTOMERS[usize::try_from(order).unwrap_or(0) % CUSTOMERS.len()]
-}
-
-fn total_cents(order: i64) -> u32 {
-    u32::try_from(order * 7_919 % 20_000).unwrap_or(0) + 99
 }
 
 fn refused(error: AppendError<rusqlite::Error>) -> Fault {

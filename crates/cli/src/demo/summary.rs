@@ -24,7 +24,7 @@ pub(crate) fn welcome(wish: &Wish) -> String {
         "A shop writes about {} events per second for {}, each in a transaction with its order; now and then it rolls \
          one back.\nThe relay takes what is committed from the outbox and appends it to a file.\n",
         count(u64::from(wish.rate)),
-        span(wish.open).replace(".0s", "s"),
+        span(wish.open),
     )
 }
 

@@ -136,6 +136,29 @@ fn a_trace_context_travels() {
     assert_eq!(event["partitionkey"], "customer-9");
 }
 
+#[test]
+fn a_payload_that_is_not_json_travels_under_its_own_content_type() {
+    let world = World::with_config("[[sink]]\nurl = \"file://events.jsonl\"\n");
+    let args = [
+        "append",
+        "--type",
+        "shop.order.created.v1",
+        "--aggregate-type",
+        "Order",
+        "--aggregate-id",
+        "1",
+        "--content-type",
+        "text/plain",
+    ];
+    world.run_with(&args, "hello").ok();
+    world.run(&["run", "--until-empty"]).ok();
+    let event: Value = serde_json::from_str(&world.read("events.jsonl")).unwrap();
+    assert_eq!(
+        (&event["datacontenttype"], &event["data_base64"]),
+        (&"text/plain".into(), &"aGVsbG8=".into())
+    );
+}
+
 /// Data on stdout: with the sink `stdout:` a pipe gets the events and nothing else.
 #[test]
 fn events_on_stdout_are_alone_there() {
