@@ -1,0 +1,135 @@
+//! The bare loops: the statements that the relay runs, with nothing around them. Every column of every row is read and
+//! nothing is made of it.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, TransactionBehavior};
+
+use crate::outbox::{BATCH_ENTRIES, Outbox};
+
+type Result<T> = rusqlite::Result<T>;
+
+/// Reads the native table by id; one write of the position per batch.
+pub(crate) fn cursor(outbox: &Outbox, rows: usize) -> Result<()> {
+    let connection = outbox.connect()?;
+    let mut read = connection.prepare(
+        "select t.id, t.event_id, t.type, t.source, t.aggregate_type, t.aggregate_id, t.key, t.time, \
+         t.content_type, t.trace, t.trace_state, t.sequence, t.extensions, t.payload \
+         from outbox as t where t.id > ?1 order by t.id limit ?2",
+    )?;
+    let mut write = connection.prepare(
+        "update postrider_position set position = ?2, claimed = ?3, returned = ?4 where outbox = ?1",
+    )?;
+    let (mut position, mut seen) = (0i64, 0);
+    loop {
+        let batch = Batch::read(&mut read, (position, BATCH_ENTRIES as i64), BATCH_ENTRIES)?;
+        let Some(last) = batch.ids.last() else { break };
+        position = *last;
+        seen += batch.ids.len();
+        write.execute(("outbox", position, position, "[]"))?;
+    }
+    assert_eq!(seen, rows, "the bare loop reads every row");
+    Ok(())
+}
+
+/// Claims rows of a status table and settles them, two transactions per batch.
+pub(crate) fn lease(outbox: &Outbox, rows: usize) -> Result<()> {
+    let mut connection = outbox.connect()?;
+    let (mut after, mut seen) = (0i64, 0);
+    loop {
+        let batch = claim(&mut connection, after)?;
+        let Some(last) = batch.ids.last() else { break };
+        after = *last;
+        seen += batch.ids.len();
+        settle(&mut connection, &batch.ids)?;
+    }
+    assert_eq!(seen, rows, "the bare loop settles every row");
+    Ok(())
+}
+
+fn claim(connection: &mut Connection, after: i64) -> Result<Batch> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let batch = Batch::read(
+        &mut *transaction.prepare_cached(
+            "select t.id, t.id, t.event_type, null, t.aggregate_type, t.aggregate_id, null, t.created_at, \
+             null, null, null, null, null, t.payload, s.retries, null, s.not_before, s.leased_until, 0, null, null \
+             from outbox as t left join postrider_entries as s on s.outbox = ?1 and s.entry = t.id \
+             where t.status = 'NEW' and typeof(t.id) in ('integer', 'text') and ?2 is null and t.id > ?3 \
+             order by 1",
+        )?,
+        ("outbox", None::<i64>, after),
+        BATCH_ENTRIES,
+    )?;
+    transaction
+        .prepare_cached(
+            "insert into postrider_entries (outbox, entry, owner, leased_until, fence) \
+             select ?1, value, ?3, ?4, ?5 from json_each(?2) where true \
+             on conflict (outbox, entry) do update \
+             set owner = excluded.owner, leased_until = excluded.leased_until, fence = excluded.fence",
+        )?
+        .execute(("outbox", json(&batch.ids), "bench", i64::MAX, 1))?;
+    transaction.commit()?;
+    Ok(batch)
+}
+
+fn settle(connection: &mut Connection, ids: &[i64]) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let rows = json_rows(ids);
+    transaction
+        .prepare_cached(
+            "delete from postrider_entries \
+             where outbox = ?1 and entry in (select value ->> 0 from json_each(?2)) \
+             and owner = ?3 and fence = ?4 and leased_until is not null",
+        )?
+        .execute(("outbox", &rows, "bench", 1))?;
+    transaction
+        .prepare_cached(
+            "update outbox as t set status = 'SENT', sent_at = ?2 \
+             where t.id in (select value ->> 0 from json_each(?1))",
+        )?
+        .execute((&rows, "2026-01-01T00:00:01Z"))?;
+    transaction.commit()
+}
+
+struct Batch {
+    ids: Vec<i64>,
+    /// Keeps the reading of the columns from being optimised away.
+    bytes: usize,
+}
+
+impl Batch {
+    fn read(
+        statement: &mut rusqlite::Statement<'_>,
+        parameters: impl rusqlite::Params,
+        rows_max: usize,
+    ) -> Result<Self> {
+        let columns = statement.column_count();
+        let mut batch = Self { ids: Vec::with_capacity(rows_max), bytes: 0 };
+        let mut rows = statement.query(parameters)?;
+        while batch.ids.len() < rows_max
+            && let Some(row) = rows.next()?
+        {
+            for column in 0..columns {
+                batch.bytes += bytes(row, column)?;
+            }
+            batch.ids.push(row.get(0)?);
+        }
+        std::hint::black_box(batch.bytes);
+        Ok(batch)
+    }
+}
+
+fn bytes(row: &Row<'_>, column: usize) -> Result<usize> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null => 0,
+        ValueRef::Integer(_) | ValueRef::Real(_) => 8,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+    })
+}
+
+fn json(ids: &[i64]) -> String {
+    format!("[{}]", ids.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+}
+
+fn json_rows(ids: &[i64]) -> String {
+    format!("[{}]", ids.iter().map(|id| format!("[{id},0]")).collect::<Vec<_>>().join(","))
+}

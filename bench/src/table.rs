@@ -1,0 +1,80 @@
+//! What is printed: one line per way of doing the same work, the ratio before everything else.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::measure::Cost;
+
+/// Gathers what was required and missed.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    missed: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn open(&self) {
+        print(
+            "Ratios are rates against the first line of each table, medians of interleaved runs.\n\
+             Rates and µs of CPU are this machine's.\n",
+        );
+    }
+
+    /// Begins a table whose lines are about `unit`s.
+    pub(crate) fn table(&self, title: &str, unit: &str) {
+        print(&format!(
+            "\n{title}\n{:<48}{:>8}{:>14}{:>16}{:>11}\n",
+            "",
+            "ratio",
+            format!("{unit}/s"),
+            format!("CPU µs/{unit}"),
+            "CPU ratio"
+        ));
+    }
+
+    /// One way of doing the same work as `first`; its ratio must be `at_least` that, where one is given.
+    pub(crate) fn line(&mut self, name: &str, works: usize, cost: Cost, first: Cost, at_least: Option<f64>) {
+        let ratio = first.wall.as_secs_f64() / cost.wall.as_secs_f64();
+        let required = at_least.map_or(String::new(), |least| format!("  (at least {least:.2})"));
+        print(&format!(
+            "{name:<48}{ratio:>8.2}{:>14.0}{:>16.2}{:>11.2}{required}\n",
+            works as f64 / cost.wall.as_secs_f64(),
+            each(cost.cpu, works),
+            first.cpu.as_secs_f64() / cost.cpu.as_secs_f64(),
+        ));
+        if let Some(least) = at_least.filter(|least| ratio < *least) {
+            self.missed.push(format!("{name}: {ratio:.2}, at least {least:.2} is required"));
+        }
+    }
+
+    /// One figure with its limit.
+    pub(crate) fn bounded(&mut self, name: &str, figure: f64, limit: f64, unit: &str, beside: &str) {
+        print(&format!("{name:<48}{figure:>8.1} {unit}  (under {limit:.0} {unit})  {beside}\n"));
+        if figure >= limit {
+            self.missed.push(format!("{name}: {figure:.1} {unit}, under {limit:.0} {unit} is required"));
+        }
+    }
+
+    /// Says what was missed.
+    pub(crate) fn close(self) -> ExitCode {
+        print("\n");
+        for missed in &self.missed {
+            print(&format!("Missed: {missed}\n"));
+        }
+        if self.missed.is_empty() {
+            print("Everything required holds.\n");
+            return ExitCode::SUCCESS;
+        }
+        ExitCode::FAILURE
+    }
+}
+
+fn each(cost: Duration, works: usize) -> f64 {
+    cost.as_secs_f64() * 1e6 / works as f64
+}
+
+/// Prints, and minds no reader that has gone.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
