@@ -49,7 +49,7 @@ fn open_with(config: &Config, flags: OpenFlags) -> Result<Connection, Fault> {
         if mode != "wal" {
             connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
         }
-        connection.execute_batch("pragma foreign_keys = off; pragma trusted_schema = off;")?;
+        connection.execute_batch("pragma foreign_keys = off")?;
         set_durable(&connection, Durable::Full)?;
         Ok(connection)
     };
@@ -106,7 +106,7 @@ impl<S: Send + 'static> Worker<S> {
     pub(crate) async fn run_or_undo<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut S) -> Result<R, SourceError> + Send + 'static,
-        undo: impl FnOnce(&mut S, R) + Send + 'static,
+        undo: fn(&mut S, R),
     ) -> Result<R, SourceError> {
         let (answer, waiting) = oneshot::channel();
         let boxed: Job<S> = Box::new(move |state| {
@@ -115,14 +115,34 @@ impl<S: Send + 'static> Worker<S> {
                 undo(state, unheard);
             }
         });
-        let ended = || {
-            SourceError::Broken(Fault::new(
-                &self.place,
-                "the thread that owns the database connection has ended",
-                "This is a fault in Postrider: restart it and report the log.",
-            ))
-        };
-        self.jobs.send(boxed).map_err(|_| ended())?;
-        waiting.await.map_err(|_| ended())?
+        self.jobs.send(boxed).map_err(|_| self.ended())?;
+        let mut waiting = Waiting { answer: waiting, jobs: &self.jobs, undo };
+        (&mut waiting.answer).await.map_err(|_| self.ended())?
+    }
+
+    fn ended(&self) -> SourceError {
+        SourceError::Broken(Fault::new(
+            &self.place,
+            "the thread that owns the database connection has ended",
+            "This is a fault in Postrider: restart it and report the log.",
+        ))
+    }
+}
+
+/// Waits for an answer. Dropped after the answer was given and before it was taken, it has it undone.
+struct Waiting<'a, S: 'static, R: Send + 'static> {
+    answer: oneshot::Receiver<Result<R, SourceError>>,
+    jobs: &'a mpsc::Sender<Job<S>>,
+    undo: fn(&mut S, R),
+}
+
+impl<S: 'static, R: Send + 'static> Drop for Waiting<'_, S, R> {
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok(Some(Ok(unheard))) = self.answer.try_recv() {
+            let undo = self.undo;
+            // Without its thread there is nothing left to undo.
+            let _ = self.jobs.send(Box::new(move |state| undo(state, unheard)));
+        }
     }
 }

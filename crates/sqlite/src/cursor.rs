@@ -59,6 +59,19 @@ impl CursorWay {
         now: Timestamp,
         ask: &Ask,
     ) -> Result<Claimed<Hold>, SourceError> {
+        match self.try_claim(connection, now, ask) {
+            // Lost while nothing was in hand: nothing is void, another relay is at work.
+            Err(SourceError::Fenced) => Ok(Claimed::Standby),
+            claimed => claimed,
+        }
+    }
+
+    fn try_claim(
+        &mut self,
+        connection: &mut Connection,
+        now: Timestamp,
+        ask: &Ask,
+    ) -> Result<Claimed<Hold>, SourceError> {
         let place = self.place.clone();
         let failed = |error| source_error(&place, error);
         if !self.hold_lease(connection, now).map_err(failed)? {

@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
+use postrider_core::Key;
 use postrider_core::store::{Depth, Filter};
-use postrider_core::{Key, State};
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 
 use crate::decode::Batch;
+use crate::holders::holders;
 use crate::ids;
+use crate::rank::Rank;
 use crate::run::{Flow, all, each, first};
-use crate::sql::{DepthSql, seen};
+use crate::sql::{DepthSql, Field, LeaseSql, seen};
 use crate::view::{Standing, View};
 
 /// Counts what a store sees.
@@ -23,6 +25,9 @@ pub(crate) struct Counter<'a> {
     /// Whether an entry that waits or (so) is dead holds back the later ones of its key.
     pub(crate) keeps_order: bool,
     pub(crate) holds_dead: bool,
+    /// Whether rows are ordered by their time before their id.
+    pub(crate) by_time: bool,
+    pub(crate) leases: Option<&'a LeaseSql>,
 }
 
 impl Counter<'_> {
@@ -81,26 +86,29 @@ impl Counter<'_> {
 
     /// Walks over the open rows in order: what comes behind one of its key that waits or is dead is parked.
     fn count_parked(&self, depth: &mut Depth) -> rusqlite::Result<()> {
-        let Some(sql) = &self.sql.open else { return Ok(()) };
-        let mut blocked = self.dead_keys()?;
-        let mut behind: HashMap<Key, u64> = HashMap::new();
+        let (Some(sql), Some(leases)) = (&self.sql.open, self.leases) else { return Ok(()) };
+        let dead = if self.holds_dead { self.holders(leases)? } else { HashMap::new() };
+        let (mut blocked, mut behind) = (HashSet::new(), HashMap::<Key, u64>::new());
         let written = self.view.written(self.standing.now);
         each(
             self.connection,
             sql,
             &[&self.view.outbox, &self.standing.now.as_microsecond(), &written],
             |row| {
+                let rank = Rank::read(row, self.by_time.then_some(Field::Time as usize), Field::Id as usize)?;
                 let mut batch = Batch::new(&self.view.decoder);
                 batch.read(row, 0, None)?;
-                let key = batch.finish().pop().and_then(|entry| entry.key);
-                match (key, row.get_ref(seen::WORD)?) {
-                    (Some(key), ValueRef::Text(b"waiting")) => drop(blocked.insert(key)),
-                    (Some(key), ValueRef::Text(b"due")) if blocked.contains(&key) => {
-                        *behind.entry(key).or_default() += 1
-                    }
+                let (Some(rank), Some(key)) = (rank, batch.finish().pop().and_then(|entry| entry.key)) else {
+                    return Ok::<_, rusqlite::Error>(Flow::More);
+                };
+                let held =
+                    blocked.contains(&key) || dead.get(&key).is_some_and(|first| first.is_before(&rank));
+                match row.get_ref(seen::WORD)? {
+                    ValueRef::Text(b"waiting") => drop(blocked.insert(key)),
+                    ValueRef::Text(b"due") if held => *behind.entry(key).or_default() += 1,
                     _ => {}
                 }
-                Ok::<_, rusqlite::Error>(Flow::More)
+                Ok(Flow::More)
             },
         )?;
         depth.parked = behind.values().sum();
@@ -110,13 +118,8 @@ impl Counter<'_> {
         Ok(())
     }
 
-    fn dead_keys(&self) -> rusqlite::Result<HashSet<Key>> {
-        let mut keys = HashSet::new();
-        if self.holds_dead {
-            let dead = Filter { state: Some(State::Dead), ..Filter::default() };
-            self.view.each(self.connection, self.standing, &dead, |listed| keys.extend(listed.key))?;
-        }
-        Ok(keys)
+    fn holders(&self, leases: &LeaseSql) -> rusqlite::Result<HashMap<Key, Rank>> {
+        holders(self.connection, leases, &self.view.outbox, self.by_time)
     }
 }
 

@@ -32,14 +32,13 @@ pub fn open_source(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteSourc
         }
         _ => Holding::Cursor(Box::new(CursorWay::new(config))),
     };
-    let worker = Worker::start(config.place(), State { connection, holding })?;
-    Ok(SqliteSource { worker, clock, ordered: config.keeps_order(), lease_ttl: config.lease_ttl })
+    let worker = Worker::start(config.place(), State { connection, clock, holding })?;
+    Ok(SqliteSource { worker, ordered: config.keeps_order(), lease_ttl: config.lease_ttl })
 }
 
 /// A SQLite outbox in one relay's hands.
 pub struct SqliteSource {
     worker: Worker<State>,
-    clock: Arc<dyn Clock>,
     ordered: bool,
     lease_ttl: Duration,
 }
@@ -63,6 +62,7 @@ impl Hold {
 
 struct State {
     connection: Connection,
+    clock: Arc<dyn Clock>,
     holding: Holding,
 }
 
@@ -84,60 +84,69 @@ impl Source for SqliteSource {
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
-        let (ask, clock) = (ask.clone(), Arc::clone(&self.clock));
-        let undo = Arc::clone(&self.clock);
-        let claim = move |state: &mut State| match &mut state.holding {
-            Holding::Lease(way) => way.claim(&mut state.connection, clock.now(), &ask),
-            Holding::Cursor(way) => way.claim(&mut state.connection, clock.now(), &ask),
+        let ask = ask.clone();
+        let claim = move |state: &mut State| {
+            let now = state.clock.now();
+            match &mut state.holding {
+                Holding::Lease(way) => way.claim(&mut state.connection, now, &ask),
+                Holding::Cursor(way) => way.claim(&mut state.connection, now, &ask),
+            }
         };
         // A claim that nobody waits for any more would be held until its lease ends.
+        let give_back = |state: &mut State, claimed| {
+            if let Claimed::Batch(claim) = claimed {
+                let _ = state.release(&claim.hold);
+            }
+        };
+        self.worker.run_or_undo(claim, give_back).await
+    }
+
+    async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
+        let hold = hold.copy();
         self.worker
-            .run_or_undo(claim, move |state, claimed| {
-                if let Claimed::Batch(claim) = claimed {
-                    let _ = state.release(undo.now(), &claim.hold);
+            .run(move |state| {
+                let now = state.clock.now();
+                match &mut state.holding {
+                    Holding::Lease(way) => way.extend(&mut state.connection, now, &hold),
+                    Holding::Cursor(way) => way.extend(&mut state.connection, now, &hold),
                 }
             })
             .await
     }
 
-    async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
-        let (hold, clock) = (hold.copy(), Arc::clone(&self.clock));
-        self.worker
-            .run(move |state| match &mut state.holding {
-                Holding::Lease(way) => way.extend(&mut state.connection, clock.now(), &hold),
-                Holding::Cursor(way) => way.extend(&mut state.connection, clock.now(), &hold),
-            })
-            .await
-    }
-
     async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
-        let (hold, clock, settlements) = (hold.copy(), Arc::clone(&self.clock), settlements.to_vec());
+        let (hold, settlements) = (hold.copy(), settlements.to_vec());
         self.worker
-            .run(move |state| match &mut state.holding {
-                Holding::Lease(way) => way.settle(&mut state.connection, clock.now(), &hold, &settlements),
-                Holding::Cursor(way) => way.settle(&mut state.connection, clock.now(), &hold, &settlements),
+            .run(move |state| {
+                let now = state.clock.now();
+                match &mut state.holding {
+                    Holding::Lease(way) => way.settle(&mut state.connection, now, &hold, &settlements),
+                    Holding::Cursor(way) => way.settle(&mut state.connection, now, &hold, &settlements),
+                }
             })
             .await
     }
 
     async fn release(&self, hold: Hold) -> Result<(), SourceError> {
-        let clock = Arc::clone(&self.clock);
-        self.worker.run(move |state| state.release(clock.now(), &hold)).await
+        self.worker.run(move |state| state.release(&hold)).await
     }
 
     async fn retire(&self) -> Result<(), SourceError> {
-        let clock = Arc::clone(&self.clock);
         self.worker
-            .run(move |state| match &mut state.holding {
-                Holding::Lease(way) => way.retire(&mut state.connection, clock.now()),
-                Holding::Cursor(way) => way.retire(&mut state.connection),
+            .run(|state| {
+                let now = state.clock.now();
+                match &mut state.holding {
+                    Holding::Lease(way) => way.retire(&mut state.connection, now),
+                    Holding::Cursor(way) => way.retire(&mut state.connection),
+                }
             })
             .await
     }
 }
 
 impl State {
-    fn release(&mut self, now: jiff::Timestamp, hold: &Hold) -> Result<(), SourceError> {
+    fn release(&mut self, hold: &Hold) -> Result<(), SourceError> {
+        let now = self.clock.now();
         match &mut self.holding {
             Holding::Lease(way) => way.release(&mut self.connection, now, hold),
             Holding::Cursor(way) => way.release(&mut self.connection, hold),

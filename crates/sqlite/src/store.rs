@@ -48,6 +48,7 @@ struct Desk {
     view: View,
     depth: DepthSql,
     jobs: Jobs,
+    by_time: bool,
     /// Only status tables keep leases by the entry.
     leases: Option<LeaseSql>,
     /// Gives back what a cursor's dead holder had claimed.
@@ -154,6 +155,7 @@ impl Desk {
             connection,
             view: View::new(layout, &names, id_counts),
             depth: DepthSql::new(layout, &names, id_counts),
+            by_time: !id_counts && layout.columns.time.as_ref().is_some_and(|time| time.name().is_some()),
             jobs: Jobs::new(&names, layout.table.as_str(), &config.holder),
             leases: words.map(|words| LeaseSql::new(layout, &names, words, id_counts)),
             unclaim: [
@@ -180,6 +182,8 @@ impl Desk {
             is_cursor: layout.way == Way::Cursor,
             keeps_order: self.config.keeps_order(),
             holds_dead: layout.on_dead == OnDead::Hold,
+            by_time: self.by_time,
+            leases: self.leases.as_ref(),
         };
         counter.depth()
     }

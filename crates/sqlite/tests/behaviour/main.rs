@@ -6,3 +6,4 @@ mod append;
 mod common;
 mod layouts;
 mod opening;
+mod several;
