@@ -9,26 +9,32 @@ const LEASE_TTL: &str = "500ms";
 
 /// At the first passing nothing has been settled yet; at the second, something has.
 fn crash_everywhere(road: Road, passing: u32) {
-    for point in POINTS {
-        let world = road.world(LEASE_TTL, 4);
-        let mut shop = Shop::new(&world, road);
-        shop.commit(10);
-        shop.roll_back(2);
-        shop.commit(6);
-
-        let stop_at = format!("{point}:{passing}");
-        let mut relay = world.start("first", &["run"], &[("POSTRIDER_STOP_AT", &stop_at)]);
-        relay.wait_until_said(&format!("stopped at {point}"));
-        relay.kill();
-        shop.no_ghosts();
-
-        shop.commit(5);
-        shop.roll_back(1);
-        world.run(&["run", "--until-empty"]).ok();
-        let duplicates = shop.prove();
-        if passing == 1 {
-            check_duplicates(point, duplicates);
+    std::thread::scope(|scope| {
+        for point in POINTS {
+            scope.spawn(move || crash(road, point, passing));
         }
+    });
+}
+
+fn crash(road: Road, point: &str, passing: u32) {
+    let world = road.world(LEASE_TTL, 4);
+    let mut shop = Shop::new(&world, road);
+    shop.commit(10);
+    shop.roll_back(2);
+    shop.commit(6);
+
+    let stop_at = format!("{point}:{passing}");
+    let mut relay = world.start("first", &["run"], &[("POSTRIDER_STOP_AT", &stop_at)]);
+    relay.wait_until_said(&format!("stopped at {point}"));
+    relay.kill();
+    shop.no_ghosts();
+
+    shop.commit(5);
+    shop.roll_back(1);
+    world.run(&["run", "--until-empty"]).ok();
+    let duplicates = shop.prove();
+    if passing == 1 {
+        check_duplicates(point, duplicates);
     }
 }
 

@@ -1,14 +1,18 @@
 //! Two relays on one outbox.
 
 use std::fs::File;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use postrider_core::point::POINTS;
 use rustix::process::Signal;
 
 use crate::shop::{Road, Shop};
-use crate::world::{Process, World, timed, until};
+use crate::world::{World, timed, until};
 
 const STANDBY: &str = "standing by";
+/// Longer than a relay that runs keeps a lock.
+const LOCKED_FOR_MOMENTS: Duration = Duration::from_secs(2);
 const HOLDS: &str = "this relay holds the lease";
 
 /// Nothing is published by both while neither is paused past its lease (F8).
@@ -67,27 +71,67 @@ fn the_other_takes_over_when_one_dies_by_lease() {
     the_other_takes_over(Road::Lease);
 }
 
-/// Stopped past its lease and continued, a relay causes at most duplicates with the same id and the same bytes (F8).
+/// Stopped (SIGSTOP) past its lease at every point and continued, a relay causes at most duplicates with the same id and
+/// the same bytes (F8).
 fn a_pause_past_the_lease(road: Road) {
-    let world = road.world("500ms", 5);
+    let overtaken = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for point in POINTS {
+            let overtaken = &overtaken;
+            scope.spawn(move || overtaken.fetch_add(usize::from(pause(road, point)), Ordering::Relaxed));
+        }
+    });
+    assert!(overtaken.into_inner() > 0, "no pause let the other relay go on");
+}
+
+/// Answers whether the second relay published everything meanwhile: not where the first stopped with a lock in hands.
+fn pause(road: Road, point: &str) -> bool {
+    let world = road.world("2s", 4);
     let mut shop = Shop::new(&world, road);
-    let mut first = world.start("first", &["run", "-v"], &[]);
-    shop.commit(200);
-    until("the first events", || shop.arrived() > 10);
-    pause(&first, &world);
-    let before = shop.arrived();
+    let mut first = world.start("first", &["run"], &[("POSTRIDER_PAUSE_AT", &format!("{point}:2"))]);
+    shop.commit(1);
+    until("the first relay", || shop.arrived() == shop.committed() || first.stands_still());
     let mut second = world.start("second", &["run", "-v"], &[]);
-    second.wait_until_said(HOLDS);
-    shop.commit(50);
-    until("the second relay", || shop.arrived() > before);
+    second.wait_until_said(STANDBY);
+    shop.commit(15);
+    until("the pause", || first.stands_still());
+    let overtaken = database_is_free(&world) && {
+        second.wait_until_said(HOLDS);
+        shop.commit(6);
+        file_is_free(&world) && {
+            until("the second relay", || shop.arrived() == shop.committed());
+            true
+        }
+    };
     first.signal(Signal::CONT);
-    shop.commit(50);
+    shop.commit(6);
     until("all of them", || shop.arrived() == shop.committed());
     for relay in [&mut first, &mut second] {
         relay.signal(Signal::TERM);
-        assert_eq!(relay.wait().code(), Some(0), "{}", relay.said());
+        assert_eq!(relay.wait().code(), Some(0), "{point}: {}", relay.said());
     }
     shop.prove();
+    overtaken
+}
+
+/// Whether nobody keeps the database locked; the other relay has it for moments only.
+fn database_is_free(world: &World) -> bool {
+    let database = world.database("shop.db");
+    database.busy_timeout(LOCKED_FOR_MOMENTS).unwrap();
+    database.execute_batch("begin immediate; rollback").is_ok()
+}
+
+/// The same of the file.
+fn file_is_free(world: &World) -> bool {
+    let file = File::open(world.path("events.jsonl")).unwrap();
+    let step = Duration::from_millis(10);
+    (0..200).any(|_| {
+        let free = file.try_lock().is_ok();
+        if !free {
+            std::thread::sleep(step);
+        }
+        free
+    })
 }
 
 #[test]
@@ -98,20 +142,4 @@ fn a_relay_paused_past_its_lease_causes_at_most_duplicates_by_cursor() {
 #[test]
 fn a_relay_paused_past_its_lease_causes_at_most_duplicates_by_lease() {
     a_pause_past_the_lease(Road::Lease);
-}
-
-/// Stops a relay where it holds neither the file's lock nor the database's: with one of them it would stop everybody.
-fn pause(relay: &Process, world: &World) {
-    let database = world.database("shop.db");
-    database.busy_timeout(Duration::ZERO).unwrap();
-    until("a moment without locks", || {
-        relay.signal(Signal::STOP);
-        until("the process to stand still", || relay.stands_still());
-        let free = File::open(world.path("events.jsonl")).unwrap().try_lock().is_ok()
-            && database.execute_batch("begin immediate; rollback").is_ok();
-        if !free {
-            relay.signal(Signal::CONT);
-        }
-        free
-    });
 }
