@@ -132,8 +132,8 @@ impl Cursor {
         }
     }
 
-    /// Takes over what an operator's verb changed in the database. What is out stays out, and what this cursor has yet
-    /// to write wins.
+    /// Takes over what an operator's verb changed in the database: call it before a reading and before settling, in the
+    /// same transaction, whenever a verb ran since. What is out stays out, and what this cursor has yet to write wins.
     pub fn reload(&mut self, exceptions: Vec<Exception>) {
         let (unwritten, kept): (Vec<_>, Vec<_>) =
             self.exceptions.drain().partition(|exception| self.ink.is_unwritten(exception.id));

@@ -1,101 +1,20 @@
+//! A naive database and what must hold between it and a cursor.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use proptest::prelude::*;
+use jiff::Timestamp;
 
-use super::*;
-use crate::route::{Destination, Gate, Holds, Router};
+use super::ops::{Claim, Op};
+use super::{KEYS, KINDS, entry, kind_name};
+use crate::cursor::{Cursor, Exception, Offer, ParkedRange, Reading, Saved, Settings, Shelf};
+use crate::gaps::Owner;
+use crate::route::{Destination, Gate, Holds, Kind, Router};
 use crate::verdict::Reason;
-use crate::{Entry, Envelope, Settlement, Text};
-
-const KEYS: u8 = 4;
-const KINDS: u8 = 3;
-
-#[derive(Clone, Debug)]
-enum Op {
-    /// An append: key, kind, and whether its transaction stays open.
-    Append(u8, u8, bool),
-    Commit(usize),
-    RollBack(usize),
-    Claim(Claim),
-    /// Settles entries of a claim: which claim, which of its entries (bits), how.
-    Settle(usize, u16, u8),
-    Release(usize),
-    /// Whether writes get through.
-    Database(bool),
-    Crash,
-    Pass(u8),
-    Bury(usize),
-    Revive(usize),
-}
-
-#[derive(Clone, Debug)]
-struct Claim {
-    limit: usize,
-    /// Rows looked at before the byte limit stops the scan.
-    stop: usize,
-    held_keys: u8,
-    /// Per kind: 0 open, 1 closed, else that many may pass less one.
-    routes: [u8; KINDS as usize],
-    check: bool,
-}
-
-fn ops(one_kind_per_key: bool) -> impl Strategy<Value = Vec<Op>> {
-    let routes = prop_oneof![3 => Just([0; 3]), 1 => proptest::array::uniform3(0..4_u8)];
-    let keys = prop_oneof![3 => Just(0), 1 => any::<u8>()];
-    let claim =
-        (1..8_usize, prop_oneof![3 => Just(usize::MAX), 1 => 1..6_usize], keys, routes, any::<bool>())
-            .prop_map(|(limit, stop, held_keys, routes, check)| Claim {
-                limit,
-                stop,
-                held_keys,
-                routes,
-                check,
-            });
-    let append = (0..KEYS, 0..KINDS, proptest::bool::weighted(0.3)).prop_map(move |(key, kind, open)| {
-        Op::Append(key, if one_kind_per_key { key % KINDS } else { kind }, open)
-    });
-    let op = prop_oneof![
-        8 => append,
-        2 => (0..4_usize).prop_map(Op::Commit),
-        1 => (0..4_usize).prop_map(Op::RollBack),
-        6 => claim.prop_map(Op::Claim),
-        6 => (0..4_usize, any::<u16>(), 0..8_u8).prop_map(|(claim, which, how)| Op::Settle(claim, which, how)),
-        1 => (0..4_usize).prop_map(Op::Release),
-        1 => any::<bool>().prop_map(Op::Database),
-        1 => Just(Op::Crash),
-        2 => (0..10_u8).prop_map(Op::Pass),
-        1 => (0..30_usize).prop_map(Op::Bury),
-        1 => (0..30_usize).prop_map(Op::Revive),
-    ];
-    proptest::collection::vec(op, 1..120)
-}
-
-fn kind_name(kind: u8) -> Text {
-    Text::from(format!("kind{kind}"))
-}
-
-fn entry(id: i64, key: u8, kind: u8) -> Entry {
-    let envelope = Envelope {
-        id: Text::from(id.to_string()),
-        source: Text::from_static("/test"),
-        event_type: kind_name(kind),
-        time: Timestamp::UNIX_EPOCH,
-        content_type: None,
-        aggregate_type: Text::from_static("Order"),
-        aggregate_id: Text::from(key.to_string()),
-        partition_key: None,
-        sequence: None,
-        trace: None,
-        extensions: BTreeMap::new(),
-        data: bytes::Bytes::new(),
-    };
-    let key = Some(Key::new("Order", key.to_string()));
-    Entry { id: id.into(), envelope, key, retries: 0, retries_max: None, flaw: None }
-}
+use crate::{Entry, Key, Settlement, Text};
 
 /// A naive database, a relay's memory, and what must hold between them.
-struct World {
+pub(super) struct World {
     cursor: Cursor,
     settings: Settings,
     saved: Saved,
@@ -114,7 +33,7 @@ struct World {
 }
 
 impl World {
-    fn new(settings: Settings, one_kind_per_key: bool) -> Self {
+    pub(super) fn new(settings: Settings, one_kind_per_key: bool) -> Self {
         Self {
             cursor: Cursor::load(Saved::default(), settings),
             settings,
@@ -133,7 +52,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, op: Op) {
+    pub(super) fn step(&mut self, op: Op) {
         match op {
             Op::Append(key, kind, open) => {
                 let (id, entry) = (self.next, entry(self.next, key, kind));
@@ -358,7 +277,7 @@ impl World {
     }
 
     /// When faults stop, everything committed gets out.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         self.step(Op::Database(true));
         while let Some((_, id, entry)) = self.open.pop() {
             self.rows.insert(id, entry);
@@ -385,38 +304,5 @@ impl World {
         assert_eq!(self.saved.position, self.rows.keys().last().copied().unwrap_or(0));
         assert_eq!((self.saved.exceptions.len(), self.saved.ranges.len()), (0, 0), "nothing is left behind");
         assert!(self.saved.gaps.is_empty(), "{:?} is left open: {:?}", self.saved.gaps, self.cursor);
-    }
-}
-
-fn run(settings: Settings, one_kind_per_key: bool, ops: Vec<Op>) {
-    let mut world = World::new(settings, one_kind_per_key);
-    for op in ops {
-        world.step(op);
-    }
-    world.drain();
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
-
-    /// F8, SRC-01, SRC-03, SRC-04, SRC-05, SRC-06: nothing lost, each key in order, no duplicate without a crash.
-    #[test]
-    fn nothing_is_lost_repeated_or_overtaken(ops in ops(true), hold_dead in any::<bool>(), gaps in any::<bool>()) {
-        run(Settings { hold_dead, gaps, ..Settings::default() }, true, ops);
-    }
-
-    /// A key whose events go to several topics keeps its order within each of them.
-    #[test]
-    fn a_broken_topic_holds_back_what_goes_there_only(ops in ops(false), hold_dead in any::<bool>()) {
-        run(Settings { hold_dead, ..Settings::default() }, false, ops);
-    }
-
-    /// At its limits the cursor stops reading on; nothing is lost, and it goes on when there is room again.
-    #[test]
-    fn limits_stop_the_reading_and_lose_nothing(
-        ops in ops(false), hold_dead in any::<bool>(), exceptions_max in 1..5_usize, ranges_max in 1..3_usize,
-        gaps_max in 1..3_usize,
-    ) {
-        run(Settings { hold_dead, gaps: true, exceptions_max, ranges_max, gaps_max }, false, ops);
     }
 }

@@ -1,0 +1,143 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{entry, kind_name};
+use crate::cursor::{Cursor, Exception, Offer, Saved, Settings, Shelf};
+use crate::route::{Destination, Gate, Holds, Router};
+use crate::verdict::Reason;
+use crate::{Entry, Settlement};
+
+const NOON: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// Rows 1, 2, 3 … with these keys, all of one kind unless it says otherwise.
+fn rows(keys: &[u8]) -> Vec<(i64, Entry)> {
+    (1..).zip(keys).map(|(id, key)| (id, entry(id, *key, 0))).collect()
+}
+
+/// One claim over a table; what it handed out.
+fn claim(cursor: &mut Cursor, table: &[(i64, Entry)], holds: &Holds, now: Timestamp) -> (u64, Vec<i64>) {
+    let router = Router::new(vec![], "sink", "{type}");
+    let mut gate = Gate::new(holds, &router);
+    let reading = cursor.reading(now, 1_000, &gate, None);
+    let of_range = |id: i64| reading.ranges.iter().any(|range| (range.first..=range.last).contains(&id));
+    let wanted = |id: i64| id > reading.after || reading.ids.contains(&id) || of_range(id);
+    let read: Vec<_> = table.iter().filter(|(id, _)| wanted(*id)).collect();
+    let number = cursor.open_claim();
+    let mut scan = cursor.scan(number, reading, &mut gate);
+    let taken = read.into_iter().filter(|(id, entry)| matches!(scan.offer(*id, entry), Offer::Take { .. }));
+    let taken = taken.map(|(id, _)| *id).collect();
+    scan.finish(true);
+    (number, taken)
+}
+
+fn fresh() -> Cursor {
+    Cursor::load(Saved::default(), Settings { gaps: false, ..Settings::default() })
+}
+
+#[test]
+fn a_batch_that_went_through_costs_one_number() {
+    let mut cursor = fresh();
+    let table = rows(&[1, 2, 1]);
+    let (number, taken) = claim(&mut cursor, &table, &Holds::default(), NOON);
+    assert_eq!(taken, [1, 2, 3]);
+    cursor.settle(number, NOON, [(3, &Settlement::Published)]);
+    assert_eq!(cursor.write(), None, "the position waits for the first");
+    cursor.settle(number, NOON, [(1, &Settlement::Published), (2, &Settlement::Published)]);
+    let write = cursor.write().unwrap();
+    assert_eq!((write.position, write.upserts.len(), write.deletes.len()), (3, 0, 0));
+    assert!(write.gaps.is_none() && write.ranges.is_none());
+}
+
+/// SRC-13: the cursor stays before what was never attempted.
+#[test]
+fn what_is_released_costs_no_write() {
+    let mut cursor = fresh();
+    let table = rows(&[1, 2, 3, 4]);
+    let (number, taken) = claim(&mut cursor, &table, &Holds::default(), NOON);
+    cursor.release(number);
+    assert_eq!(cursor.write(), None);
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON).1, taken);
+}
+
+/// F2: an outage of a topic is one line in the database, however much waits for it.
+#[test]
+fn a_topic_that_is_away_is_parked_as_one_range() {
+    let mut cursor = fresh();
+    let mut table = rows(&[1; 500]);
+    table.push((501, entry(501, 2, 1)));
+    let away = Destination { sink: "sink".into(), topic: kind_name(0) };
+    let holds = Holds { allowances: HashMap::from([(away, 0)]), ..Holds::default() };
+    let (number, taken) = claim(&mut cursor, &table, &holds, NOON);
+    assert_eq!(taken, [501]);
+    cursor.settle(number, NOON, [(501, &Settlement::Published)]);
+    let write = cursor.write().unwrap();
+    assert_eq!((write.position, write.upserts.len()), (501, 0));
+    assert_eq!(write.ranges.as_deref().map(|ranges| ranges[0].first), Some(1));
+    cursor.applied(write);
+    let (number, taken) = claim(&mut cursor, &table[..500], &Holds::default(), NOON);
+    assert_eq!(taken, (1..=500).collect::<Vec<_>>());
+    let published: Vec<_> = taken.iter().map(|id| (*id, &Settlement::Published)).collect();
+    cursor.settle(number, NOON, published);
+    claim(&mut cursor, &[], &Holds::default(), NOON);
+    assert_eq!(cursor.write().unwrap().ranges, Some(vec![]), "and it leaves nothing behind");
+}
+
+/// B6: later rows of a key that waits are parked by id, written with the cursor.
+#[test]
+fn later_rows_of_a_waiting_key_are_parked_with_the_position() {
+    let mut cursor = fresh();
+    let mut table = rows(&[1, 2]);
+    let (number, _) = claim(&mut cursor, &table, &Holds::default(), NOON);
+    let after = Duration::from_secs(60);
+    let failed = Settlement::Retried { retries: 1, after, reason: Reason::new("no") };
+    cursor.settle(number, NOON, [(1, &failed), (2, &Settlement::Published)]);
+    table.push((3, entry(3, 1, 0)));
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON).1, [0; 0]);
+    let write = cursor.write().unwrap();
+    let shelves: Vec<_> = write.upserts.iter().map(|exception| (exception.id, exception.shelf)).collect();
+    assert_eq!(shelves, [(1, Shelf::Waiting { due: NOON + after }), (3, Shelf::Parked)]);
+    assert_eq!(write.position, 3);
+    assert_eq!(cursor.idle(NOON).due_in, Some(after));
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON + after).1, [1, 3]);
+}
+
+/// SRC-10: a write whose reply was lost is made again, the same.
+#[test]
+fn a_write_that_failed_is_made_again() {
+    let mut cursor = fresh();
+    let (number, _) = claim(&mut cursor, &rows(&[1, 1]), &Holds::default(), NOON);
+    let dead = Settlement::Dead { retries: 3, reason: Reason::new("no") };
+    cursor.settle(number, NOON, [(1, &dead)]);
+    let first = cursor.write().unwrap();
+    cursor.settle(number, NOON + Duration::from_secs(9), [(1, &dead)]);
+    let second = cursor.write().unwrap();
+    assert_eq!((first.position, &first.upserts), (second.position, &second.upserts));
+    cursor.applied(second);
+    assert_eq!(cursor.write(), None);
+}
+
+#[test]
+fn ids_that_go_backwards_stop_the_relay() {
+    let cursor = Cursor::load(Saved { position: 10, ..Saved::default() }, Settings::default());
+    assert!(cursor.verify(10).is_ok());
+    let broken = cursor.verify(9).unwrap_err().to_string();
+    assert!(broken.contains("restored") && broken.contains("start ="), "{broken}");
+}
+
+/// STO-09: an operator's verb shows at the next reading, and what is not written yet wins.
+#[test]
+fn a_verb_shows_at_the_next_reading() {
+    let dead = Exception { id: 1, key: None, shelf: Shelf::Dead, retries: 5, reason: None };
+    let saved = Saved { position: 1, exceptions: vec![dead.clone()], ..Saved::default() };
+    let mut cursor = Cursor::load(saved, Settings { gaps: false, ..Settings::default() });
+    let table = rows(&[1]);
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON).1, [0; 0]);
+    cursor.reload(vec![Exception { shelf: Shelf::Parked, retries: 0, ..dead.clone() }]);
+    let (number, taken) = claim(&mut cursor, &table, &Holds::default(), NOON);
+    assert_eq!(taken, [1]);
+    cursor.settle(number, NOON, [(1, &Settlement::Published)]);
+    cursor.reload(vec![dead]);
+    assert_eq!(cursor.write().unwrap().deletes, [1]);
+}
