@@ -1,4 +1,4 @@
-//! An entry is in one relay's hands at a time.
+//! An entry is in one relay's hands at a time, and who lost its lease writes nothing.
 
 use crate::evidence::Evidence;
 

@@ -227,6 +227,14 @@ impl Database {
         }
     }
 
+    /// Notes, for the checker, a write by somebody whose lease another has taken.
+    pub(super) fn wrote(&mut self, session: u64, fence: i64) {
+        if self.fence > fence {
+            let name = self.sessions.get(&session).map_or("nobody", String::as_str);
+            self.overlaps.push(format!("{name} settled under fence {fence} while {} stood", self.fence));
+        }
+    }
+
     pub(super) fn unhand(&mut self, id: i64, session: u64) {
         if self.hands.get(&id) == Some(&session) {
             self.hands.remove(&id);

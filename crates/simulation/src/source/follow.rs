@@ -125,6 +125,7 @@ pub(super) fn settle(
         return Err(SourceError::Fenced);
     };
     follower.look_at_verbs(database);
+    database.wrote(source.session, hold.fence);
     let settled = settlements.iter().map(|(index, settlement)| (hold.ids[*index], settlement));
     follower.cursor.settle(hold.token, now, settled);
     persist(&mut follower.cursor, database, &settings);

@@ -150,6 +150,9 @@ fn apply_all(
     if settlements.iter().any(|(id, _)| lost(id)) && flaw != Some(Flaw::StaleSettle) {
         return Err(SourceError::Fenced);
     }
+    if source.outbox.settings.ordered && !settlements.is_empty() {
+        database.wrote(source.session, hold.fence);
+    }
     for (id, settlement) in settlements {
         apply(database, source, hold.token, id, &settlement, now, flaw);
         hold.settled.insert(id);
@@ -170,7 +173,7 @@ fn apply(
     let Some(row) = database.rows.get_mut(&id) else { return };
     let status = &mut row.status;
     let mine = status.lease.is_some_and(|lease| lease.token == token);
-    if !mine && flaw != Some(Flaw::StaleSettle) {
+    if !mine && (flaw != Some(Flaw::StaleSettle) || *settlement == Settlement::Released) {
         return;
     }
     if *settlement == Settlement::Released && flaw == Some(Flaw::ReleaseForgotten) {
