@@ -104,7 +104,6 @@ fn a_release_that_is_forgotten_is_noticed() {
 #[test]
 fn a_stale_settle_is_noticed() {
     assert_noticed(Broken::Source(Flaw::StaleSettle), Way::Lease, "single_holder");
-    assert_noticed(Broken::Source(Flaw::StaleSettle), Way::Cursor, "single_holder");
 }
 
 #[test]
