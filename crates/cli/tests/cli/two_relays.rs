@@ -89,11 +89,12 @@ fn pause(road: Road, point: &str) -> bool {
     let world = road.world("2s", 4);
     let mut shop = Shop::new(&world, road);
     let mut first = world.start("first", &["run"], &[("POSTRIDER_PAUSE_AT", &format!("{point}:2"))]);
-    shop.commit(1);
-    until("the first relay", || shop.arrived() == shop.committed() || first.stands_still());
+    until("the first relay to hold the lease", || {
+        !world.run(&["status", "--json"]).ok().contains("\"holder\":null")
+    });
     let mut second = world.start("second", &["run", "-v"], &[]);
     second.wait_until_said(STANDBY);
-    shop.commit(15);
+    shop.commit(16);
     until("the pause", || first.stands_still());
     let overtaken = database_is_free(&world) && {
         second.wait_until_said(HOLDS);
