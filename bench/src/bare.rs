@@ -52,7 +52,7 @@ fn claim(connection: &mut Connection, after: i64) -> Result<Batch> {
         &mut *transaction.prepare_cached(
             "select t.id, t.id, t.event_type, null, t.aggregate_type, t.aggregate_id, null, t.created_at, \
              null, null, null, null, null, t.payload, s.retries, null, s.not_before, s.leased_until, 0, null, null \
-             from outbox as t left join postrider_entries as s on s.outbox = ?1 and s.entry = t.id \
+             from outbox as t left join postrider_entries as s on s.outbox = ?1 and s.entry = +t.id \
              where t.status = 'NEW' and typeof(t.id) in ('integer', 'text') and ?2 is null and t.id > ?3 \
              order by 1",
         )?,

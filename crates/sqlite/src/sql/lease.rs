@@ -142,13 +142,14 @@ impl<'a> Parts<'a> {
                 id = self.id
             ),
         };
+        // The plus takes the id's affinity away: with it the index on the entry, which has none, would not be used.
         // One branch per word, merged in order: each can walk an index on the status, an `in` would sort all of them.
         let leased = self.words.leased.as_deref();
         let branches = self.words.open().chain(leased).map(|word| {
             format!(
                 "select {fields}, {retries} as retries, {retries_max} as retries_max, {not_before} as not_before, \
                  s.leased_until, {is_leased}, {leased_at} as leased_at, {version} as version \
-                 from {table} as t left join {entries} as s on s.outbox = ?1 and s.entry = {id} \
+                 from {table} as t left join {entries} as s on s.outbox = ?1 and s.entry = +{id} \
                  where {status} = {word} and typeof({id}) in ('integer', 'text'){behind}",
                 fields = fields(self.layout),
                 retries = kept(columns.retries.as_ref(), "s.retries"),
@@ -312,7 +313,7 @@ impl<'a> Parts<'a> {
         let at = self.layout.columns.leased_at.as_ref().and_then(Column::name).map_or("null".into(), column);
         Some(format!(
             "select {id}, {at} from {table} as t where {status} = {word} and not exists ( \
-             select 1 from {entries} as s where s.outbox = ?1 and s.entry = {id} and s.leased_until is not null)",
+             select 1 from {entries} as s where s.outbox = ?1 and s.entry = +{id} and s.leased_until is not null)",
             id = self.id,
             table = self.table,
             status = self.status(),

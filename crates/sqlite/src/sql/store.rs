@@ -133,8 +133,9 @@ impl<'a> View<'a> {
                  left join {} as c on c.outbox = ?1 and c.entry = {id}",
                 self.names.exceptions, self.names.claims
             ),
+            // The plus takes the id's affinity away: with it the index on the entry, which has none, would not be used.
             _ => format!(
-                "{table} as t left join {} as s on s.outbox = ?1 and s.entry = {id}",
+                "{table} as t left join {} as s on s.outbox = ?1 and s.entry = +{id}",
                 self.names.entries
             ),
         }
