@@ -241,14 +241,21 @@ impl CursorWay {
         if !self.is_open(hold) {
             return Ok(());
         }
+        // A claim that was settled as a whole was written with that: there is nothing left to say.
+        let settled = self.is_settled(hold.number());
         self.abandon(hold.number());
-        match self.persist(connection, Some(hold)) {
+        match self.persist(connection, (!settled).then_some(hold)) {
             Ok(()) | Err(SourceError::Fenced) => {
                 self.drop_claim(hold.number());
                 Ok(())
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn is_settled(&self, claim: u64) -> bool {
+        let ids = self.loaded.as_ref().and_then(|loaded| loaded.open.get(&claim));
+        ids.is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| *id == SETTLED))
     }
 
     /// What a claim has not settled is as if it had not been claimed.
