@@ -93,6 +93,13 @@ pub(crate) struct Batch<'d> {
     rows: Vec<Raw>,
 }
 
+/// How large a batch was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    bytes: usize,
+    rows: usize,
+}
+
 /// Where the parts of one row stand in the buffer.
 #[derive(Debug)]
 struct Raw {
@@ -122,6 +129,16 @@ enum Part {
 impl<'d> Batch<'d> {
     pub(crate) fn new(decoder: &'d Decoder) -> Self {
         Self { decoder, arena: Arena::default(), rows: Vec::new() }
+    }
+
+    /// One that will be about as large as one before it: growing would copy all of it again and again.
+    pub(crate) fn sized(decoder: &'d Decoder, size: Size) -> Self {
+        let arena = Arena::with_capacity(size.bytes + size.bytes / 8);
+        Self { decoder, arena, rows: Vec::with_capacity(size.rows) }
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        Size { bytes: self.arena.len(), rows: self.rows.len() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -196,7 +213,8 @@ impl<'d> Batch<'d> {
         if raw.time.is_none() {
             blame(&mut raw.flaw, || "column time holds no time of the layout's form".into());
         }
-        raw.sequence = match row.get_ref(Field::Sequence as usize)? {
+        let sequence = row.get_ref(Field::Sequence as usize)?;
+        raw.sequence = match sequence {
             ValueRef::Integer(number) => Some(number),
             ValueRef::Text(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             ValueRef::Null => {
@@ -204,8 +222,7 @@ impl<'d> Batch<'d> {
             }
             _ => None,
         };
-        let written = !matches!(row.get_ref(Field::Sequence as usize)?, ValueRef::Null);
-        if written && raw.sequence.is_none() {
+        if raw.sequence.is_none() && sequence != ValueRef::Null {
             blame(&mut raw.flaw, || "column sequence holds no whole number".into());
         }
         Ok(())

@@ -15,7 +15,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::config::Config;
 use crate::connection::{Durable, set_durable};
-use crate::decode::Decoder;
+use crate::decode::{Decoder, Size};
 use crate::fault::source_error;
 use crate::fence::{Fence, Standing};
 use crate::holders::holders;
@@ -49,6 +49,10 @@ pub(crate) struct LeaseWay {
     epoch: Option<i64>,
     holders: HashMap<Key, Rank>,
     pass: Pass,
+    /// How large the last batch was.
+    size: Size,
+    /// Whether the last claim stopped at a limit.
+    more: bool,
     claims: i64,
     open: HashMap<i64, Open>,
 }
@@ -74,6 +78,8 @@ impl LeaseWay {
             epoch: None,
             holders: HashMap::new(),
             pass: Pass::default(),
+            size: Size::default(),
+            more: false,
             claims: 0,
             open: HashMap::new(),
             layout,
@@ -102,8 +108,8 @@ impl LeaseWay {
             self.forget();
             return Ok(Claimed::Standby);
         }
-        // Whether there is anything to claim is found out without locking out the writers.
-        if standing == (Standing::Mine { renew: false }) {
+        // Whether there is anything to claim is found out without locking out the writers, unless the last claim knew it.
+        if standing == (Standing::Mine { renew: false }) && !self.more {
             self.refresh(connection)?;
             let probe = self.scanner(connection, now).scan(ask, 1, &self.pass)?;
             if probe.entries.is_empty() {
@@ -193,6 +199,7 @@ impl LeaseWay {
             leased_at_form: self.leased_at_form,
             lease_ttl: self.ttl,
             holders: &self.holders,
+            size: self.size,
             now,
         }
     }
@@ -218,6 +225,8 @@ impl LeaseWay {
 
     fn hand_out(&mut self, claim: i64, now: Timestamp, mut found: Found) -> Claimed<Hold> {
         self.pass = std::mem::take(&mut found.pass);
+        self.size = found.size;
+        self.more = found.idle.more;
         if found.entries.is_empty() {
             return Claimed::Nothing(found.idle);
         }

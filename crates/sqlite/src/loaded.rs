@@ -9,7 +9,7 @@ use postrider_core::source::Ask;
 use postrider_core::{Entry, Settlement, limits};
 use rusqlite::Connection;
 
-use crate::decode::{Batch, Decoder};
+use crate::decode::{Batch, Decoder, Size};
 use crate::reading;
 use crate::saved::SavedSql;
 use crate::sql::CursorSql;
@@ -23,6 +23,8 @@ pub(crate) struct Loaded {
     pub(crate) returned: BTreeSet<i64>,
     /// Rows that are marked one by one as being in this holder's hands.
     pub(crate) again: BTreeSet<i64>,
+    /// How large the last batch was.
+    size: Size,
 }
 
 /// What a claim reads by.
@@ -58,7 +60,14 @@ impl Loaded {
         let (_, epoch) = saved.position(connection, sql)?;
         saved.start_over(connection, sql)?;
         let cursor = Cursor::load(saved.load(connection, sql)?, settings);
-        Ok(Self { cursor, epoch, open: HashMap::new(), returned: BTreeSet::new(), again: BTreeSet::new() })
+        Ok(Self {
+            cursor,
+            epoch,
+            open: HashMap::new(),
+            returned: BTreeSet::new(),
+            again: BTreeSet::new(),
+            size: Size::default(),
+        })
     }
 
     /// Reads rows in one snapshot and offers them in order. Memory is bounded by the limits of the claim: what is passed by
@@ -73,28 +82,28 @@ impl Loaded {
         let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
         let plan = self.cursor.reading(now, limit, gate, None);
         let read_to = plan.after;
-        let mut batch = Batch::new(decoder);
+        let mut batch = Batch::sized(decoder, self.size);
         let complete = reading::read(connection, sql, &plan, ask.bytes_max, &mut batch)?;
         let rows = batch.len();
+        self.size = batch.size();
         let mut scan = self.cursor.scan(claim, plan, gate);
-        let (mut entries, mut again, mut stopped) = (Vec::new(), Vec::new(), false);
-        for mut entry in batch.finish() {
-            let Some(id) = entry.id.int() else { continue };
-            match scan.offer(id, &entry) {
+        let (mut again, mut stopped) = (Vec::new(), false);
+        let mut entries = batch.finish();
+        entries.retain_mut(|entry| {
+            let Some(id) = entry.id.int().filter(|_| !stopped) else { return false };
+            match scan.offer(id, entry) {
                 Offer::Take { retries } => {
                     entry.retries = retries;
-                    if id <= read_to {
-                        again.push(id);
-                    }
-                    entries.push(entry);
+                    again.extend((id <= read_to).then_some(id));
+                    true
                 }
-                Offer::Pass => {}
+                Offer::Pass => false,
                 Offer::Stop => {
                     stopped = true;
-                    break;
+                    false
                 }
             }
-        }
+        });
         let scanned = scan.finish(complete && !stopped);
         Ok(Page { entries, again, full: scanned.full, more: !complete, rows })
     }

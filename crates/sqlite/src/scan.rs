@@ -11,7 +11,7 @@ use postrider_core::{Entry, EntryId, Key, Text, limits};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use crate::decode::{Batch, Decoder};
+use crate::decode::{Batch, Decoder, Size};
 use crate::ids;
 use crate::rank::Rank;
 use crate::run::{Flow, each};
@@ -30,6 +30,8 @@ pub(crate) struct Scanner<'a> {
     pub(crate) lease_ttl: Duration,
     /// The first dead row of each key that holds it.
     pub(crate) holders: &'a HashMap<Key, Rank>,
+    /// How large the last batch was.
+    pub(crate) size: Size,
     pub(crate) now: Timestamp,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct Found {
     pub(crate) entries: Vec<Entry>,
     /// The rows' versions before the claim, in the order of the entries.
     pub(crate) versions: Vec<i64>,
+    /// How large the last page was.
+    pub(crate) size: Size,
     /// Where the next scan goes on.
     pub(crate) pass: Pass,
     pub(crate) idle: Idle,
@@ -84,9 +88,10 @@ impl Scanner<'_> {
         let mut found = Found { pass, ..Found::default() };
         let (mut rows, mut bytes) = (0, 0);
         loop {
-            let page = self.page(ask, &mut found)?;
+            let page = self.page(ask, entries_max, &mut found)?;
             rows += page.rows;
             bytes += page.batch.bytes();
+            found.size = page.batch.size();
             let (more, last) = (page.more, page.last.clone());
             let cut = self.take(page, &mut gate, entries_max, &mut found);
             if !cut && !more {
@@ -108,9 +113,14 @@ impl Scanner<'_> {
     }
 
     /// Reads the next rows that are due and in nobody's hands.
-    fn page(&self, ask: &Ask, found: &mut Found) -> rusqlite::Result<Page<'_>> {
-        let mut page =
-            Page { batch: Batch::new(self.decoder), items: Vec::new(), rows: 0, last: None, more: false };
+    fn page(&self, ask: &Ask, entries_max: usize, found: &mut Found) -> rusqlite::Result<Page<'_>> {
+        let mut page = Page {
+            batch: Batch::sized(self.decoder, self.size),
+            items: Vec::new(),
+            rows: 0,
+            last: None,
+            more: false,
+        };
         let from = found.pass.from.as_ref();
         let sql = if from.is_some() { &self.sql.scan_on } else { &self.sql.scan };
         let (lead, id) = (from.map(|rank| rank.lead.clone()), from.map(|rank| ids::value(&rank.id)));
@@ -129,7 +139,7 @@ impl Scanner<'_> {
                 page.batch.read(row, retries, count(row, state::RETRIES_MAX)?)?;
                 page.items.push(Item::Row(rank, row.get::<_, Option<i64>>(state::VERSION)?.unwrap_or(0)));
             }
-            let full = page.batch.len() >= ask.entries_max.max(1) || page.batch.bytes() >= ask.bytes_max;
+            let full = page.batch.len() >= entries_max.max(1) || page.batch.bytes() >= ask.bytes_max;
             page.more = full || page.rows >= limits::SCAN_ROWS_MAX;
             Ok(if page.more { Flow::Enough } else { Flow::More })
         })?;
@@ -139,6 +149,7 @@ impl Scanner<'_> {
     /// Lets the rows of a page through the gate, in order; says whether it stopped before the end of it.
     fn take(&self, page: Page<'_>, gate: &mut Gate<'_>, entries_max: usize, found: &mut Found) -> bool {
         let mut entries = page.batch.finish().into_iter();
+        found.entries.reserve(entries.len());
         for item in page.items {
             match item {
                 Item::Waiting(key) => drop(found.pass.blocked.insert(key)),
