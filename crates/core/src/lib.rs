@@ -41,5 +41,5 @@ pub use key::Key;
 pub use layout::Layout;
 pub use name::Names;
 pub use settlement::Settlement;
-pub use text::{Arena, Span, Text};
+pub use text::{Arena, Text};
 pub use verdict::{Refusal, Verdict};

@@ -1,85 +1,82 @@
 //! Text that is shared, not copied: a batch is read into one buffer and everything in it borrows from there.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 /// Cheaply cloned UTF-8 text, usually a slice of a batch's one buffer.
 pub use bytestring::ByteString as Text;
 
-/// Where a value stands in an [`Arena`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    start: u32,
-    len: u32,
-}
-
-/// Gathers the bytes of a batch in one buffer; spans become shared slices once it is sealed.
+/// Gathers the bytes of a batch in one buffer; whatever is put in is a shared slice of it.
 ///
 /// ```
 /// use postrider_core::Arena;
 /// let mut arena = Arena::with_capacity(64);
-/// let hello = arena.put(b"hello");
-/// let sealed = arena.seal();
-/// assert_eq!(&sealed.bytes(hello)[..], b"hello");
+/// assert_eq!(arena.text(b"hello").unwrap(), "hello");
+/// assert_eq!(&arena.bytes(b"world")[..], b"world");
+/// assert_eq!(arena.len(), 10);
 /// ```
 #[derive(Debug, Default)]
 pub struct Arena {
-    buffer: Vec<u8>,
+    buffer: BytesMut,
+    len: usize,
 }
 
+/// A buffer that is full is followed by one of at least this many bytes.
+const CHUNK_BYTES_MIN: usize = 16 * 1024;
+/// And, unless a single value is larger, at most this many.
+const CHUNK_BYTES_MAX: usize = 1024 * 1024;
+
 impl Arena {
-    /// An arena that holds `bytes` before it has to grow.
+    /// An arena that holds `bytes` in one buffer.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { buffer: Vec::with_capacity(bytes) }
+        Self { buffer: BytesMut::with_capacity(bytes), len: 0 }
     }
 
-    /// Copies a value in and says where it stands.
-    ///
-    /// # Panics
-    /// When the batch passes 4 GiB, which [`crate::limits`] forbids long before.
-    pub fn put(&mut self, value: &[u8]) -> Span {
-        let start = u32::try_from(self.buffer.len()).expect("a batch stays below 4 GiB");
-        let len = u32::try_from(value.len()).expect("a value stays below 4 GiB");
+    /// Copies a value in and shares it.
+    pub fn bytes(&mut self, value: &[u8]) -> Bytes {
+        if self.buffer.capacity() < value.len() {
+            let chunk = self.len.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+            self.buffer = BytesMut::with_capacity(chunk.max(value.len()));
+        }
+        self.len += value.len();
         self.buffer.extend_from_slice(value);
-        Span { start, len }
+        self.buffer.split().freeze()
+    }
+
+    /// Copies a text in and shares it; `None` when it is not UTF-8.
+    pub fn text(&mut self, value: &[u8]) -> Option<Text> {
+        Text::try_from(self.bytes(value)).ok()
     }
 
     /// Bytes gathered so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.buffer.len()
+        self.len
     }
 
     /// Whether nothing has been put in yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
-    /// Freezes the buffer so that slices of it can be shared.
-    #[must_use]
-    pub fn seal(self) -> Sealed {
-        Sealed { buffer: Bytes::from(self.buffer) }
+        self.len == 0
     }
 }
 
-/// A frozen [`Arena`].
-#[derive(Clone, Debug)]
-pub struct Sealed {
-    buffer: Bytes,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Sealed {
-    /// The bytes of a span, shared.
-    #[must_use]
-    pub fn bytes(&self, span: Span) -> Bytes {
-        let start = span.start as usize;
-        self.buffer.slice(start..start + span.len as usize)
+    #[test]
+    fn what_is_put_in_stays_whole_when_a_buffer_is_full() {
+        let mut arena = Arena::with_capacity(10);
+        let values: Vec<Vec<u8>> = (0..100u8).map(|byte| vec![byte; usize::from(byte) * 1_000]).collect();
+        let shared: Vec<Bytes> = values.iter().map(|value| arena.bytes(value)).collect();
+        assert!(values.iter().zip(&shared).all(|(value, shared)| value == shared));
+        assert_eq!(arena.len(), values.iter().map(Vec::len).sum::<usize>());
     }
 
-    /// The text of a span, shared; `None` when it is not UTF-8.
-    #[must_use]
-    pub fn text(&self, span: Span) -> Option<Text> {
-        Text::try_from(self.bytes(span)).ok()
+    #[test]
+    fn what_is_not_utf_8_is_no_text() {
+        assert_eq!(Arena::default().text(b"\xff"), None);
+        assert_eq!(Arena::default().text(b"").unwrap(), "");
     }
 }

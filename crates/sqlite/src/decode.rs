@@ -7,8 +7,7 @@ use jiff::Timestamp;
 use postrider_core::entry::Flaw;
 use postrider_core::envelope::Trace;
 use postrider_core::layout::{Column, Order, Payload, TimeForm, Zone};
-use postrider_core::text::Sealed;
-use postrider_core::{Arena, Entry, EntryId, Envelope, Key, Layout, Span, Text, limits};
+use postrider_core::{Arena, Entry, EntryId, Envelope, Key, Layout, Text, limits};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
@@ -85,12 +84,12 @@ impl Decoder {
     }
 }
 
-/// Rows of one claim.
+/// Rows of one claim, as entries.
 #[derive(Debug)]
 pub(crate) struct Batch<'d> {
     decoder: &'d Decoder,
     arena: Arena,
-    rows: Vec<Raw>,
+    entries: Vec<Entry>,
 }
 
 /// How large a batch was.
@@ -100,55 +99,33 @@ pub(crate) struct Size {
     rows: usize,
 }
 
-/// Where the parts of one row stand in the buffer.
-#[derive(Debug)]
-struct Raw {
-    id: RawId,
-    parts: [Part; Field::Payload as usize],
-    payload: Option<Span>,
-    time: Option<Timestamp>,
-    sequence: Option<i64>,
-    retries: u32,
-    retries_max: Option<u32>,
-    flaw: Option<String>,
-}
-
-#[derive(Debug)]
-enum RawId {
-    Int(i64),
-    Text(Span),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Part {
-    Absent,
-    Constant,
-    At(Span),
-}
-
 impl<'d> Batch<'d> {
     pub(crate) fn new(decoder: &'d Decoder) -> Self {
-        Self { decoder, arena: Arena::default(), rows: Vec::new() }
+        Self::sized(decoder, Size::default())
     }
 
-    /// One that will be about as large as one before it: growing would copy all of it again and again.
+    /// One that will be about as large as one before it.
     pub(crate) fn sized(decoder: &'d Decoder, size: Size) -> Self {
         let arena = Arena::with_capacity(size.bytes + size.bytes / 8);
-        Self { decoder, arena, rows: Vec::with_capacity(size.rows) }
+        Self { decoder, arena, entries: Vec::with_capacity(size.rows) }
     }
 
     pub(crate) fn size(&self) -> Size {
-        Size { bytes: self.arena.len(), rows: self.rows.len() }
+        Size { bytes: self.arena.len(), rows: self.entries.len() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.entries.len()
     }
 
     /// Bytes gathered so far, as the limits count them.
     pub(crate) fn bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;
-        self.arena.len() + self.rows.len() * (OVERHEAD_BYTES + self.decoder.constant_bytes)
+        self.arena.len() + self.entries.len() * (OVERHEAD_BYTES + self.decoder.constant_bytes)
+    }
+
+    pub(crate) fn finish(self) -> Vec<Entry> {
+        self.entries
     }
 
     /// Copies a row in; one whose id is neither number nor text cannot be settled and is left out.
@@ -159,155 +136,138 @@ impl<'d> Batch<'d> {
         retries_max: Option<u32>,
     ) -> rusqlite::Result<()> {
         let id = match row.get_ref(Field::Id as usize)? {
-            ValueRef::Integer(id) => RawId::Int(id),
-            ValueRef::Text(text) => RawId::Text(self.arena.put(text)),
+            ValueRef::Integer(id) => EntryId::Int(id),
+            ValueRef::Text(text) => match self.arena.text(text) {
+                Some(id) => EntryId::Text(id),
+                None => return Ok(()),
+            },
             _ => return Ok(()),
         };
-        let mut raw = Raw {
-            id,
-            parts: [Part::Absent; Field::Payload as usize],
-            payload: None,
-            time: None,
-            sequence: None,
-            retries,
-            retries_max,
-            flaw: None,
-        };
-        for field in TEXTS {
-            raw.parts[field as usize] = self.part(row, field, &mut raw.flaw)?;
-        }
-        self.numbers(row, &mut raw)?;
-        self.payload(row, &mut raw)?;
-        self.rows.push(raw);
+        let mut flaw = None;
+        let mut reader = Reader { decoder: self.decoder, arena: &mut self.arena, row, flaw: &mut flaw };
+        let own_key = reader.text(Field::Key)?.filter(|key| !key.is_empty());
+        let envelope = reader.envelope(own_key.as_ref())?;
+        let key = if self.decoder.keeps_order { key(&envelope, own_key) } else { None };
+        self.entries.push(Entry { id, envelope, key, retries, retries_max, flaw: flaw.map(Flaw) });
         Ok(())
-    }
-
-    fn part(&mut self, row: &Row<'_>, field: Field, flaw: &mut Option<String>) -> rusqlite::Result<Part> {
-        let at = field as usize;
-        if self.decoder.constants[at].is_some() {
-            return Ok(Part::Constant);
-        }
-        Ok(match row.get_ref(at)? {
-            ValueRef::Text(text) => Part::At(self.arena.put(text)),
-            ValueRef::Integer(number) => Part::At(self.arena.put(number.to_string().as_bytes())),
-            ValueRef::Real(number) => Part::At(self.arena.put(number.to_string().as_bytes())),
-            ValueRef::Blob(_) => {
-                blame(flaw, || format!("column {} holds bytes where a text is expected", field.key()));
-                Part::Absent
-            }
-            ValueRef::Null => {
-                if REQUIRED.contains(&field) && self.decoder.mapped[at] {
-                    blame(flaw, || format!("column {} is NULL", field.key()));
-                }
-                Part::Absent
-            }
-        })
-    }
-
-    fn numbers(&mut self, row: &Row<'_>, raw: &mut Raw) -> rusqlite::Result<()> {
-        let decoder = self.decoder;
-        raw.time = match &decoder.constants[Field::Time as usize] {
-            Some(constant) => decoder.zone.read(constant),
-            None => decoder.time(row.get_ref(Field::Time as usize)?, decoder.time_form),
-        };
-        if raw.time.is_none() {
-            blame(&mut raw.flaw, || "column time holds no time of the layout's form".into());
-        }
-        let sequence = row.get_ref(Field::Sequence as usize)?;
-        raw.sequence = match sequence {
-            ValueRef::Integer(number) => Some(number),
-            ValueRef::Text(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
-            ValueRef::Null => {
-                decoder.constants[Field::Sequence as usize].as_ref().and_then(|number| number.parse().ok())
-            }
-            _ => None,
-        };
-        if raw.sequence.is_none() && sequence != ValueRef::Null {
-            blame(&mut raw.flaw, || "column sequence holds no whole number".into());
-        }
-        Ok(())
-    }
-
-    fn payload(&mut self, row: &Row<'_>, raw: &mut Raw) -> rusqlite::Result<()> {
-        match row.get_ref(Field::Payload as usize)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => raw.payload = Some(self.arena.put(bytes)),
-            ValueRef::Null if self.decoder.payload == Payload::Bytes => {}
-            ValueRef::Null => blame(&mut raw.flaw, || "column payload is NULL".into()),
-            // A number is a JSON document too, and SQLite keeps one as such.
-            ValueRef::Integer(number) => raw.payload = Some(self.arena.put(number.to_string().as_bytes())),
-            ValueRef::Real(number) => raw.payload = Some(self.arena.put(number.to_string().as_bytes())),
-        }
-        Ok(())
-    }
-
-    /// Freezes the buffer and lends it to the entries.
-    pub(crate) fn finish(self) -> Vec<Entry> {
-        let (decoder, sealed) = (self.decoder, self.arena.seal());
-        self.rows.into_iter().map(|raw| entry(decoder, &sealed, raw)).collect()
     }
 }
 
-/// The parts that are texts.
-const TEXTS: [Field; 10] = [
-    Field::EventId,
-    Field::Type,
-    Field::Source,
-    Field::AggregateType,
-    Field::AggregateId,
-    Field::Key,
-    Field::ContentType,
-    Field::Trace,
-    Field::TraceState,
-    Field::Extensions,
-];
+/// Reads the parts of one row; the first that is none is its flaw.
+struct Reader<'a, 'r> {
+    decoder: &'a Decoder,
+    arena: &'a mut Arena,
+    row: &'a Row<'r>,
+    flaw: &'a mut Option<String>,
+}
+
 /// The parts that an event is not one without.
 const REQUIRED: [Field; 5] =
     [Field::EventId, Field::Type, Field::Source, Field::AggregateType, Field::AggregateId];
 
-fn blame(flaw: &mut Option<String>, why: impl FnOnce() -> String) {
-    flaw.get_or_insert_with(why);
-}
-
-fn entry(decoder: &Decoder, sealed: &Sealed, raw: Raw) -> Entry {
-    let mut flaw = raw.flaw;
-    let mut text = |field: Field| -> Option<Text> {
-        match raw.parts[field as usize] {
-            Part::Absent => None,
-            Part::Constant => decoder.constants[field as usize].clone(),
-            Part::At(span) => sealed.text(span).or_else(|| {
-                blame(&mut flaw, || format!("column {} is not UTF-8", field.key()));
-                None
-            }),
-        }
-    };
-    let aggregate_type = text(Field::AggregateType).unwrap_or_default();
-    let aggregate_id = text(Field::AggregateId).unwrap_or_default();
-    let own_key = text(Field::Key).filter(|key| !key.is_empty());
-    let extensions = text(Field::Extensions);
-    let mut envelope = Envelope {
-        id: text(Field::EventId).unwrap_or_default(),
-        source: text(Field::Source).unwrap_or_default(),
-        event_type: text(Field::Type).unwrap_or_default(),
-        time: raw.time.unwrap_or_default(),
-        content_type: text(Field::ContentType),
-        partition_key: own_key.clone().filter(|key| *key != aggregate_id),
-        sequence: raw.sequence,
-        trace: text(Field::Trace).map(|parent| Trace { parent, state: text(Field::TraceState) }),
-        extensions: BTreeMap::new(),
-        data: raw.payload.map_or_else(Bytes::new, |span| sealed.bytes(span)),
-        aggregate_type,
-        aggregate_id,
-    };
-    match extensions.as_deref().map_or(Ok(BTreeMap::new()), attributes) {
-        Ok(attributes) => envelope.extensions = attributes,
-        Err(why) => blame(&mut flaw, || why),
+impl Reader<'_, '_> {
+    fn envelope(&mut self, own_key: Option<&Text>) -> rusqlite::Result<Envelope> {
+        let aggregate_id = self.text(Field::AggregateId)?.unwrap_or_default();
+        let trace = match self.text(Field::Trace)? {
+            Some(parent) => Some(Trace { parent, state: self.text(Field::TraceState)? }),
+            None => None,
+        };
+        Ok(Envelope {
+            id: self.text(Field::EventId)?.unwrap_or_default(),
+            source: self.text(Field::Source)?.unwrap_or_default(),
+            event_type: self.text(Field::Type)?.unwrap_or_default(),
+            time: self.time()?,
+            content_type: self.text(Field::ContentType)?,
+            aggregate_type: self.text(Field::AggregateType)?.unwrap_or_default(),
+            partition_key: own_key.filter(|key| **key != aggregate_id).cloned(),
+            aggregate_id,
+            sequence: self.sequence()?,
+            trace,
+            extensions: self.extensions()?,
+            data: self.payload()?,
+        })
     }
-    let id = match raw.id {
-        RawId::Int(id) => EntryId::Int(id),
-        RawId::Text(span) => EntryId::Text(sealed.text(span).unwrap_or_default()),
-    };
-    let key = if decoder.keeps_order { key(&envelope, own_key) } else { None };
-    Entry { id, envelope, key, retries: raw.retries, retries_max: raw.retries_max, flaw: flaw.map(Flaw) }
+
+    fn text(&mut self, field: Field) -> rusqlite::Result<Option<Text>> {
+        let at = field as usize;
+        if let Some(constant) = &self.decoder.constants[at] {
+            return Ok(Some(constant.clone()));
+        }
+        Ok(match self.row.get_ref(at)? {
+            ValueRef::Text(text) => {
+                let text = self.arena.text(text);
+                if text.is_none() {
+                    self.blame(|| format!("column {} is not UTF-8", field.key()));
+                }
+                text
+            }
+            ValueRef::Integer(number) => self.arena.text(number.to_string().as_bytes()),
+            ValueRef::Real(number) => self.arena.text(number.to_string().as_bytes()),
+            ValueRef::Blob(_) => {
+                self.blame(|| format!("column {} holds bytes where a text is expected", field.key()));
+                None
+            }
+            ValueRef::Null => {
+                if self.decoder.mapped[at] && REQUIRED.contains(&field) {
+                    self.blame(|| format!("column {} is NULL", field.key()));
+                }
+                None
+            }
+        })
+    }
+
+    fn time(&mut self) -> rusqlite::Result<Timestamp> {
+        let decoder = self.decoder;
+        let time = match &decoder.constants[Field::Time as usize] {
+            Some(constant) => decoder.zone.read(constant),
+            None => decoder.time(self.row.get_ref(Field::Time as usize)?, decoder.time_form),
+        };
+        if time.is_none() {
+            self.blame(|| "column time holds no time of the layout's form".into());
+        }
+        Ok(time.unwrap_or_default())
+    }
+
+    fn sequence(&mut self) -> rusqlite::Result<Option<i64>> {
+        let parsed = |text: &str| text.parse().ok();
+        let value = self.row.get_ref(Field::Sequence as usize)?;
+        let sequence = match value {
+            ValueRef::Integer(number) => Some(number),
+            ValueRef::Text(text) => std::str::from_utf8(text).ok().and_then(parsed),
+            ValueRef::Null => self.decoder.constants[Field::Sequence as usize].as_deref().and_then(parsed),
+            _ => None,
+        };
+        if sequence.is_none() && value != ValueRef::Null {
+            self.blame(|| "column sequence holds no whole number".into());
+        }
+        Ok(sequence)
+    }
+
+    fn extensions(&mut self) -> rusqlite::Result<BTreeMap<Text, Text>> {
+        let Some(json) = self.text(Field::Extensions)? else { return Ok(BTreeMap::new()) };
+        Ok(attributes(&json).unwrap_or_else(|why| {
+            self.blame(|| why);
+            BTreeMap::new()
+        }))
+    }
+
+    fn payload(&mut self) -> rusqlite::Result<Bytes> {
+        Ok(match self.row.get_ref(Field::Payload as usize)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => self.arena.bytes(bytes),
+            ValueRef::Null if self.decoder.payload == Payload::Bytes => Bytes::new(),
+            ValueRef::Null => {
+                self.blame(|| "column payload is NULL".into());
+                Bytes::new()
+            }
+            // A number is a JSON document too, and SQLite keeps one as such.
+            ValueRef::Integer(number) => self.arena.bytes(number.to_string().as_bytes()),
+            ValueRef::Real(number) => self.arena.bytes(number.to_string().as_bytes()),
+        })
+    }
+
+    fn blame(&mut self, why: impl FnOnce() -> String) {
+        self.flaw.get_or_insert_with(why);
+    }
 }
 
 fn key(envelope: &Envelope, own: Option<Text>) -> Option<Key> {

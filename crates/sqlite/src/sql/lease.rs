@@ -143,7 +143,6 @@ impl<'a> Parts<'a> {
             ),
         };
         // The plus takes the id's affinity away: with it the index on the entry, which has none, would not be used.
-        // The plus takes the id's affinity away, without which the key of the other table could not be searched.
         // One branch per word, merged in order: each can walk an index on the status, an `in` would sort all of them.
         let leased = self.words.leased.as_deref();
         let branches = self.words.open().chain(leased).map(|word| {
