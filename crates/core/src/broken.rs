@@ -71,7 +71,10 @@ impl BrokenKeys {
 
     fn mend(&mut self, key: &Key) {
         if self.listed_are == Listed::Broken {
-            self.listed.remove(key);
+            // Mostly none is broken: then nothing has to be hashed.
+            if !self.listed.is_empty() {
+                self.listed.remove(key);
+            }
             return;
         }
         if self.listed.len() >= self.keys_max {

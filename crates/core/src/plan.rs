@@ -27,13 +27,15 @@ pub struct Planner<'r> {
     ways: HashMap<Text, HashMap<Text, TopicNo>>,
     numbers: HashMap<Destination, TopicNo>,
     destinations: Vec<Destination>,
+    /// The kind that was asked for last: mostly the next is of the same.
+    last: Option<(Kind, TopicNo)>,
 }
 
 impl<'r> Planner<'r> {
     /// A planner that knows no kind yet.
     #[must_use]
     pub fn new(router: &'r Router) -> Self {
-        Self { router, ways: HashMap::new(), numbers: HashMap::new(), destinations: Vec::new() }
+        Self { router, ways: HashMap::new(), numbers: HashMap::new(), destinations: Vec::new(), last: None }
     }
 
     /// Decides for one entry.
@@ -42,8 +44,18 @@ impl<'r> Planner<'r> {
             return Plan::Bury(Reason::new(flaw.0.clone()));
         }
         let (event_type, aggregate_type) = (&entry.envelope.event_type, &entry.envelope.aggregate_type);
-        if let Some(known) = self.ways.get(&**event_type).and_then(|ways| ways.get(&**aggregate_type)) {
-            return Plan::Publish(*known);
+        if let Some((kind, topic)) = &self.last
+            && kind.event_type == *event_type
+            && kind.aggregate_type == *aggregate_type
+        {
+            return Plan::Publish(*topic);
+        }
+        if let Some((event_type, ways)) = self.ways.get_key_value(&**event_type)
+            && let Some((aggregate_type, topic)) = ways.get_key_value(&**aggregate_type)
+        {
+            let kind = Kind { event_type: event_type.clone(), aggregate_type: aggregate_type.clone() };
+            self.last = Some((kind, *topic));
+            return Plan::Publish(*topic);
         }
         match self.find(&Kind::of(&entry.envelope)) {
             Ok(topic) => Plan::Publish(topic),

@@ -26,7 +26,7 @@ pub(crate) struct ClaimAnswer<H> {
     held: bool,
 }
 
-impl<S: Source> Engine<'_, S> {
+impl<'r, S: Source> Engine<'r, S> {
     /// Asks the source for more, if it is time and there is room.
     pub(crate) fn claim(&mut self) {
         let asked_at = self.now();
@@ -42,7 +42,7 @@ impl<S: Source> Engine<'_, S> {
         let Some(ask) = self.ask(asked_at, bytes_max) else { return };
         self.claiming = true;
         let source = &self.relay.source;
-        self.work.push(Box::pin(async move {
+        self.begin(Box::pin(async move {
             let held = !ask.holds.keys.is_empty()
                 || !ask.holds.allowances.is_empty()
                 || !ask.holds.sink_allowances.is_empty();
@@ -102,16 +102,26 @@ impl<S: Source> Engine<'_, S> {
 
     /// Decides where each claimed entry goes, and whether it may go at all.
     pub(crate) fn plan(&mut self, answer: ClaimAnswer<S::Hold>) {
-        self.take_answer(answer);
         self.claiming = false;
+        let opened = self.take_answer(answer);
+        // The source reads on while these are planned and published; but what is tried is counted first.
+        if self.breakers().calm() {
+            self.claim();
+        }
+        if let Some(claim) = opened {
+            self.plan_entries(claim);
+        }
         self.keys.let_go();
     }
 
-    fn take_answer(&mut self, answer: ClaimAnswer<S::Hold>) {
+    fn take_answer(&mut self, answer: ClaimAnswer<S::Hold>) -> Option<ClaimNo> {
         let now = self.now();
         let claimed = match answer.result {
             Ok(claimed) => claimed,
-            Err(error) => return self.claim_failed(error),
+            Err(error) => {
+                self.claim_failed(error);
+                return None;
+            }
         };
         if self.pace.back() {
             self.saw(&Step::SourceBack);
@@ -123,7 +133,7 @@ impl<S: Source> Engine<'_, S> {
         match claimed {
             Claimed::Batch(claim) => {
                 self.pace.worked(now, claim.more);
-                self.take(claim, answer.asked_at);
+                return Some(self.take(claim, answer.asked_at));
             }
             Claimed::Nothing(idle) if idle.more => self.pace.worked(now, true),
             Claimed::Nothing(idle) => {
@@ -132,22 +142,29 @@ impl<S: Source> Engine<'_, S> {
             }
             Claimed::Standby => self.pace.stood_by(now),
         }
+        None
     }
 
-    fn take(&mut self, claim: Claim<S::Hold>, asked_at: Instant) {
+    fn take(&mut self, claim: Claim<S::Hold>, asked_at: Instant) -> ClaimNo {
         point::pass("claimed");
         let Claim { hold, entries, .. } = claim;
         let ttl = self.features.lease_ttl;
-        let ordered = self.features.ordered;
+        let count = entries.len();
+        let number = self.claims.open(hold, entries, asked_at + ttl, asked_at + ttl / 3);
+        self.saw(&Step::Claimed { entries: count, bytes_held: self.claims.bytes() });
+        number
+    }
+
+    fn plan_entries(&mut self, number: ClaimNo) {
+        let Some(claim) = self.claims.get(number) else { return };
+        let (entries, ordered) = (Arc::clone(&claim.entries), self.features.ordered);
         let keys: Vec<Option<KeyNo>> = entries
             .iter()
             .map(|entry| entry.key.as_ref().filter(|_| ordered).map(|key| self.keys.enter(key)))
             .collect();
-        let plans: Vec<Plan> = entries.iter().map(|entry| self.planner.plan(entry)).collect();
-        let count = entries.len();
-        let number = self.claims.open(hold, entries, keys.clone(), asked_at + ttl, asked_at + ttl / 3);
-        self.saw(&Step::Claimed { entries: count, bytes_held: self.claims.bytes() });
-        for (index, (plan, key)) in plans.into_iter().zip(keys).enumerate() {
+        self.claims.enter(number, keys.clone());
+        for (index, (entry, key)) in entries.iter().zip(keys).enumerate() {
+            let plan = self.planner.plan(entry);
             self.enter_lane(plan, number, index, key);
         }
     }

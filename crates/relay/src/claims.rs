@@ -64,7 +64,6 @@ impl<H> Claims<H> {
         &mut self,
         hold: H,
         entries: Vec<Entry>,
-        keys: Vec<Option<KeyNo>>,
         valid_until: Instant,
         extend_at: Instant,
     ) -> ClaimNo {
@@ -76,7 +75,7 @@ impl<H> Claims<H> {
         let claim = OpenClaim {
             hold: Some(hold),
             entries: Arc::new(entries),
-            keys,
+            keys: Vec::new(),
             decided: Vec::with_capacity(count),
             decided_since: None,
             undecided: count,
@@ -89,6 +88,13 @@ impl<H> Claims<H> {
         };
         self.open.insert(number, claim);
         number
+    }
+
+    /// Notes the keys of a claim's entries.
+    pub(crate) fn enter(&mut self, number: ClaimNo, keys: Vec<Option<KeyNo>>) {
+        if let Some(claim) = self.open.get_mut(&number) {
+            claim.keys = keys;
+        }
     }
 
     /// Ends a claim and hands over the keys of what was not settled.

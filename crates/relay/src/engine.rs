@@ -1,6 +1,7 @@
 //! What a running relay has in hand. The verbs that change it are in the files named after them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use futures_channel::mpsc;
 use futures_util::stream::FuturesUnordered;
@@ -74,6 +75,15 @@ impl<'r, S: Source> Engine<'r, S> {
         })
     }
 
+    /// Takes up work and lets it begin at once: a source that works in a thread of its own is busy from here on.
+    pub(crate) fn begin(&mut self, mut work: BoxFuture<'r, Woke<S::Hold>>) {
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => self.work.push(Box::pin(std::future::ready(done))),
+            // It is polled again with the engine's own waker before that waits for anything.
+            Poll::Pending => self.work.push(work),
+        }
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.relay.clock.instant()
     }
@@ -107,7 +117,11 @@ impl<'r, S: Source> Engine<'r, S> {
 
     /// Notes what will be written for an entry, if its claim is still there.
     pub(crate) fn decide(&mut self, ticket: Ticket, settlement: Settlement) {
-        let now = self.now();
+        self.decide_at(ticket, settlement, self.now());
+    }
+
+    /// The same, for whoever has just looked at the clock.
+    pub(crate) fn decide_at(&mut self, ticket: Ticket, settlement: Settlement, now: Instant) {
         if let Some(claim) = self.claims.get_mut(ticket.claim) {
             claim.decide(ticket.index, settlement, now);
         }

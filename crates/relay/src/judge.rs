@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use postrider_core::clock::Instant;
 use postrider_core::judge::{Judgement, Signal, judge};
 use postrider_core::source::Source;
 use postrider_core::verdict::{Reason, Rejection, Scope, Silence};
@@ -10,6 +11,7 @@ use postrider_core::{Refusal, Settlement, Verdict, point};
 
 use crate::claims::Ticket;
 use crate::engine::Engine;
+use crate::lanes::SinkNo;
 use crate::observe::Step;
 use crate::publish::{Shipment, ShipmentNo};
 
@@ -18,15 +20,16 @@ impl<S: Source> Engine<'_, S> {
     pub(crate) fn judge(&mut self, number: ShipmentNo, verdicts: Vec<(usize, Verdict)>) {
         // Out of the map while it is judged, so that the engine's other parts can change.
         let Some(mut shipment) = self.shipments.open.remove(&number) else { return };
+        let now = self.now();
         for (index, verdict) in verdicts {
-            self.judge_one(&mut shipment, index, verdict);
+            self.judge_one(&mut shipment, index, verdict, now);
         }
         self.shipments.open.insert(number, shipment);
         self.say_circuits();
         point::pass("judged");
     }
 
-    fn judge_one(&mut self, shipment: &mut Shipment, index: usize, mut verdict: Verdict) {
+    fn judge_one(&mut self, shipment: &mut Shipment, index: usize, mut verdict: Verdict, now: Instant) {
         let Some(answered) = shipment.answered.get_mut(index) else { return };
         if std::mem::replace(answered, true) {
             return;
@@ -41,11 +44,13 @@ impl<S: Source> Engine<'_, S> {
         }
         shipment.all_receipts &= verdict == Verdict::Receipt;
         let granted = shipment.granted[index].load(Ordering::Relaxed);
-        self.settle_verdict(ticket, shipment, granted, &verdict);
+        let sink = granted.then_some(shipment.sink);
+        self.settle_verdict(ticket, sink, &verdict, now);
         self.answer_key(ticket, verdict == Verdict::Receipt);
     }
 
-    fn settle_verdict(&mut self, ticket: Ticket, shipment: &Shipment, granted: bool, verdict: &Verdict) {
+    /// `told` is the sink whose breakers hear of it: they gave the permit.
+    fn settle_verdict(&mut self, ticket: Ticket, told: Option<SinkNo>, verdict: &Verdict, now: Instant) {
         let Some(claim) = self.claims.get(ticket.claim) else { return };
         let entry = &claim.entries[ticket.index];
         let chance = match verdict {
@@ -63,9 +68,8 @@ impl<S: Source> Engine<'_, S> {
                 }
             }
         }
-        let now = self.now();
-        if granted {
-            self.breakers().tell(shipment.sink, ticket.topic, signal, now);
+        if let Some(sink) = told {
+            self.breakers().tell(sink, ticket.topic, signal, now);
         }
         match signal {
             Signal::Success => self.away_since = None,
@@ -74,7 +78,7 @@ impl<S: Source> Engine<'_, S> {
             }
             Signal::Silent => {}
         }
-        self.decide(ticket, settlement);
+        self.decide_at(ticket, settlement, now);
     }
 
     /// Lets a key go on behind a receipt, and gives back what waits behind anything else.
@@ -105,6 +109,7 @@ impl<S: Source> Engine<'_, S> {
         if !silent.is_empty() {
             self.saw(&Step::Overdue { sink: self.sink_name(shipment.sink), entries: silent.len() });
         }
+        let now = self.now();
         for index in silent {
             let verdict = if self.ending.stopping() {
                 Silence::Purged
@@ -114,7 +119,7 @@ impl<S: Source> Engine<'_, S> {
                     reason: Reason::new("the sink gave no answer by its deadline"),
                 }
             };
-            self.judge_one(&mut shipment, index, Verdict::Refusal(Refusal::Unknown(verdict)));
+            self.judge_one(&mut shipment, index, Verdict::Refusal(Refusal::Unknown(verdict)), now);
         }
         let lane = &mut self.lanes[shipment.sink.0];
         lane.calls -= 1;

@@ -79,7 +79,7 @@ impl<'r, S: Source> Engine<'r, S> {
             .min(features.batch_entries_max)
             .min(allowance.unwrap_or(usize::MAX));
         let mut load: Vec<Loaded> = Vec::with_capacity(most.min(self.lanes[sink.0].ready.len()));
-        let mut aside = Aside::default();
+        let mut aside = Aside { counts_kept: !self.lanes[sink.0].companies.is_empty(), ..Aside::default() };
         while load.len() < most {
             let Some(ticket) = self.lanes[sink.0].ready.pop_front() else { break };
             match self.standing(ticket, now, calm) {
@@ -250,6 +250,8 @@ struct Aside {
     tickets: Vec<Ticket>,
     keys: HashSet<crate::keys::KeyNo>,
     counts: HashMap<TopicNo, usize>,
+    /// Whether some topic's company is limited, so that it matters how many there are of each.
+    counts_kept: bool,
 }
 
 impl Aside {
@@ -269,6 +271,9 @@ impl Aside {
     }
 
     fn count(&mut self, ticket: Ticket) {
+        if !self.counts_kept {
+            return;
+        }
         *self.counts.entry(ticket.topic).or_default() += 1;
     }
 }
@@ -300,9 +305,8 @@ struct Permits {
 
 impl Permit for Permits {
     fn ask(&self, index: usize) -> bool {
-        let now = self.clock.instant();
         let mut breakers = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
-        let granted = breakers.permit(self.sink, self.topics[index], now);
+        let granted = breakers.calm() || breakers.permit(self.sink, self.topics[index], self.clock.instant());
         self.granted[index].store(granted, Ordering::Relaxed);
         granted
     }
