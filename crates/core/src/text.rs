@@ -1,11 +1,11 @@
-//! Text that is shared, not copied: a batch is read into one buffer and everything in it borrows from there.
+//! Text that is shared, not copied: a batch is read into an arena and everything in it borrows from there.
 
 use bytes::{Bytes, BytesMut};
 
-/// Cheaply cloned UTF-8 text, usually a slice of a batch's one buffer.
+/// Cheaply cloned UTF-8 text, usually a slice of a batch's arena.
 pub use bytestring::ByteString as Text;
 
-/// Gathers the bytes of a batch in one buffer; whatever is put in is a shared slice of it.
+/// Gathers the bytes of a batch in a few large buffers; whatever is put in is a shared slice of one of them.
 ///
 /// ```
 /// use postrider_core::Arena;
@@ -20,23 +20,21 @@ pub struct Arena {
     len: usize,
 }
 
-/// A buffer that is full is followed by one of at least this many bytes.
-const CHUNK_BYTES_MIN: usize = 16 * 1024;
-/// And, unless a single value is larger, at most this many.
-const CHUNK_BYTES_MAX: usize = 1024 * 1024;
+/// A buffer that is full is followed by one of this many bytes, unless a single value is larger. Allocators keep buffers of
+/// this size for the next batch; much larger ones go back to the kernel, which has to clear them anew each time.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Arena {
-    /// An arena that holds `bytes` in one buffer.
+    /// An arena that will hold about so many bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { buffer: BytesMut::with_capacity(bytes), len: 0 }
+        Self { buffer: BytesMut::with_capacity(bytes.min(CHUNK_BYTES)), len: 0 }
     }
 
     /// Copies a value in and shares it.
     pub fn bytes(&mut self, value: &[u8]) -> Bytes {
         if self.buffer.capacity() < value.len() {
-            let chunk = self.len.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-            self.buffer = BytesMut::with_capacity(chunk.max(value.len()));
+            self.buffer = BytesMut::with_capacity(CHUNK_BYTES.max(value.len()));
         }
         self.len += value.len();
         self.buffer.extend_from_slice(value);

@@ -22,7 +22,6 @@ pub(crate) struct Decoder {
     zone: Zone,
     payload: Payload,
     keeps_order: bool,
-    constant_bytes: usize,
 }
 
 impl Decoder {
@@ -35,7 +34,6 @@ impl Decoder {
             zone: layout.zone,
             payload: layout.payload,
             keeps_order: layout.order == Order::Key,
-            constant_bytes: 0,
         };
         let parts = [
             (Field::EventId, &columns.event_id),
@@ -64,7 +62,6 @@ impl Decoder {
         if columns.source.is_none() {
             decoder.constants[Field::Source as usize] = Some(Text::from(format!("/{}", layout.name)));
         }
-        decoder.constant_bytes = decoder.constants.iter().flatten().map(|text| text.len()).sum();
         decoder
     }
 
@@ -90,6 +87,9 @@ pub(crate) struct Batch<'d> {
     decoder: &'d Decoder,
     arena: Arena,
     entries: Vec<Entry>,
+    bytes: usize,
+    /// What the row before had: most rows of a table have the same source, type and kind of aggregate.
+    before: [Option<Text>; Field::Payload as usize],
 }
 
 /// How large a batch was.
@@ -107,7 +107,7 @@ impl<'d> Batch<'d> {
     /// One that will be about as large as one before it.
     pub(crate) fn sized(decoder: &'d Decoder, size: Size) -> Self {
         let arena = Arena::with_capacity(size.bytes + size.bytes / 8);
-        Self { decoder, arena, entries: Vec::with_capacity(size.rows) }
+        Self { decoder, arena, entries: Vec::with_capacity(size.rows), bytes: 0, before: Default::default() }
     }
 
     pub(crate) fn size(&self) -> Size {
@@ -120,8 +120,7 @@ impl<'d> Batch<'d> {
 
     /// Bytes gathered so far, as the limits count them.
     pub(crate) fn bytes(&self) -> usize {
-        const OVERHEAD_BYTES: usize = 512;
-        self.arena.len() + self.entries.len() * (OVERHEAD_BYTES + self.decoder.constant_bytes)
+        self.bytes
     }
 
     pub(crate) fn finish(self) -> Vec<Entry> {
@@ -144,11 +143,14 @@ impl<'d> Batch<'d> {
             _ => return Ok(()),
         };
         let mut flaw = None;
-        let mut reader = Reader { decoder: self.decoder, arena: &mut self.arena, row, flaw: &mut flaw };
+        let (arena, before) = (&mut self.arena, &mut self.before);
+        let mut reader = Reader { decoder: self.decoder, arena, before, row, flaw: &mut flaw };
         let own_key = reader.text(Field::Key)?.filter(|key| !key.is_empty());
         let envelope = reader.envelope(own_key.as_ref())?;
         let key = if self.decoder.keeps_order { key(&envelope, own_key) } else { None };
-        self.entries.push(Entry { id, envelope, key, retries, retries_max, flaw: flaw.map(Flaw) });
+        let entry = Entry { id, envelope, key, retries, retries_max, flaw: flaw.map(Flaw) };
+        self.bytes += entry.bytes();
+        self.entries.push(entry);
         Ok(())
     }
 }
@@ -157,6 +159,7 @@ impl<'d> Batch<'d> {
 struct Reader<'a, 'r> {
     decoder: &'a Decoder,
     arena: &'a mut Arena,
+    before: &'a mut [Option<Text>; Field::Payload as usize],
     row: &'a Row<'r>,
     flaw: &'a mut Option<String>,
 }
@@ -164,6 +167,9 @@ struct Reader<'a, 'r> {
 /// The parts that an event is not one without.
 const REQUIRED: [Field; 5] =
     [Field::EventId, Field::Type, Field::Source, Field::AggregateType, Field::AggregateId];
+
+/// The parts that neighbours often share.
+const REPEATED: [Field; 4] = [Field::Source, Field::Type, Field::AggregateType, Field::ContentType];
 
 impl Reader<'_, '_> {
     fn envelope(&mut self, own_key: Option<&Text>) -> rusqlite::Result<Envelope> {
@@ -194,13 +200,13 @@ impl Reader<'_, '_> {
             return Ok(Some(constant.clone()));
         }
         Ok(match self.row.get_ref(at)? {
-            ValueRef::Text(text) => {
-                let text = self.arena.text(text);
-                if text.is_none() {
-                    self.blame(|| format!("column {} is not UTF-8", field.key()));
+            ValueRef::Text(text) if REPEATED.contains(&field) => {
+                if self.before[at].as_ref().is_none_or(|before| before.as_bytes() != text) {
+                    self.before[at] = self.utf_8(field, text);
                 }
-                text
+                self.before[at].clone()
             }
+            ValueRef::Text(text) => self.utf_8(field, text),
             ValueRef::Integer(number) => self.arena.text(number.to_string().as_bytes()),
             ValueRef::Real(number) => self.arena.text(number.to_string().as_bytes()),
             ValueRef::Blob(_) => {
@@ -214,6 +220,14 @@ impl Reader<'_, '_> {
                 None
             }
         })
+    }
+
+    fn utf_8(&mut self, field: Field, text: &[u8]) -> Option<Text> {
+        let text = self.arena.text(text);
+        if text.is_none() {
+            self.blame(|| format!("column {} is not UTF-8", field.key()));
+        }
+        text
     }
 
     fn time(&mut self) -> rusqlite::Result<Timestamp> {
