@@ -1,6 +1,6 @@
 //! Once duplicates are dropped by id, each key's events are in order in each topic; nothing passes a dead one that holds (F2).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use postrider_core::State;
 
@@ -28,9 +28,12 @@ fn nothing_passes_the_dead(
     evidence: &Evidence,
     last: &HashMap<(&str, &str), (u64, &str)>,
 ) -> Result<(), String> {
+    // One whose reply was lost may be accepted and dead: then nothing passed it.
+    let accepted: HashSet<&str> = evidence.accepted.iter().map(|accepted| &*accepted.event).collect();
     for dead in evidence.committed() {
         let is_dead = evidence.stored.get(&dead.event).is_some_and(|stored| stored.state == State::Dead);
         if is_dead
+            && !accepted.contains(&*dead.event)
             && let Some((place, event)) = last.get(&(&*dead.key, &*dead.topic))
             && *place > dead.place
         {
