@@ -30,6 +30,8 @@ pub(super) struct Database {
     /// The next reply is lost, its work is done.
     pub(super) reply_lost_next: bool,
     sessions: HashMap<u64, String>,
+    /// Until when each holder was last granted the lease, for the checker only.
+    granted: HashMap<u64, Timestamp>,
     /// Who was given an entry and has not settled it, for the checker only.
     hands: HashMap<i64, u64>,
     numbers: u64,
@@ -107,17 +109,22 @@ impl Database {
                 }
             }
         }
+        self.granted.remove(&session);
         self.hands.retain(|_, holder| *holder != session);
         self.sessions.remove(&session);
     }
 
     pub(super) fn retire(&mut self, session: u64) {
         self.lease.take_if(|lease| lease.session == session);
+        self.granted.remove(&session);
     }
 
     /// Takes or renews the lease; `None` when another has it. A new holder has a higher fence.
     pub(super) fn take_lease(&mut self, session: u64, now: Timestamp, ttl: Duration) -> Option<i64> {
         let expires = later(now, ttl);
+        if self.lease.is_none_or(|lease| lease.session == session || lease.expires <= now) {
+            self.granted.insert(session, expires);
+        }
         match &mut self.lease {
             Some(lease) if lease.session == session && lease.expires > now => {
                 lease.expires = expires;
@@ -136,6 +143,7 @@ impl Database {
     pub(super) fn renew_lease(&mut self, now: Timestamp, ttl: Duration) {
         if let Some(lease) = &mut self.lease {
             lease.expires = later(now, ttl);
+            self.granted.insert(lease.session, lease.expires);
         }
     }
 
@@ -219,9 +227,12 @@ impl Database {
     pub(super) fn hand(&mut self, id: i64, session: u64, now: Timestamp) {
         let Some(other) = self.hands.insert(id, session).filter(|other| *other != session) else { return };
         let lease = self.rows.get(&id).and_then(|row| row.status.lease);
-        let by_row = lease.is_some_and(|lease| lease.session == other && lease.expires > now);
-        let by_lease = self.lease.is_some_and(|lease| lease.session == other && lease.expires > now);
-        if by_row || by_lease {
+        // Where there is one lease for all keys, it alone decides; what a row says is older when a clock jumped.
+        let held = match self.granted.get(&other) {
+            Some(expires) => *expires > now,
+            None => lease.is_some_and(|lease| lease.session == other && lease.expires > now),
+        };
+        if held {
             let name = |session| self.name(session).unwrap_or_else(|| "nobody".into());
             self.overlaps.push(format!("entry {id} went to {} while {} held it", name(session), name(other)));
         }
