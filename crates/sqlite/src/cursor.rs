@@ -260,11 +260,11 @@ impl CursorWay {
 
     /// What a claim has not settled is as if it had not been claimed.
     fn abandon(&mut self, claim: u64) {
-        if let Some(loaded) = &mut self.loaded {
+        let Some(loaded) = &mut self.loaded else { return };
+        let Some(left) = loaded.open.get_mut(&claim) else { return };
+        if left.iter().any(|id| *id != SETTLED) {
             loaded.cursor.release(claim);
-            if let Some(left) = loaded.open.get_mut(&claim) {
-                loaded.returned.extend(left.drain(..).filter(|id| *id != SETTLED));
-            }
+            loaded.returned.extend(left.drain(..).filter(|id| *id != SETTLED));
         }
     }
 

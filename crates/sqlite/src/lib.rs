@@ -1,7 +1,7 @@
 //! The SQLite outbox: source, store, append, migrations.
 //!
 //! A file in write-ahead-log mode, several processes on it, one writer at a time. Each source and each store owns one
-//! connection on one thread ([`connection`]); everything they run was compiled from the layout once ([`sql`]).
+//! connection on one thread (`connection.rs`); everything they run was compiled from the layout once (`sql/`).
 
 mod adopt;
 mod append;

@@ -6,7 +6,7 @@ use crate::common::{
     LOGISTICS_TABLE, ORDER_SERVICE_TABLE, Relay, STATUS_TABLE, ask, full_status_layout, native, outbox_file,
     status_layout,
 };
-use postrider_core::layout::{Column, JsonPath, Order, Way};
+use postrider_core::layout::{Column, JsonPath, Order, Published, Way};
 use postrider_core::source::{Claim, Claimed, Source};
 use postrider_core::store::{Filter, Store};
 use postrider_core::verdict::Reason;
@@ -259,4 +259,60 @@ async fn broken_extensions_are_a_flaw() {
     let flawed: Vec<bool> = claim.entries.iter().map(|entry| entry.flaw.is_some()).collect();
     assert_eq!(flawed, [false, true, true, true, true, false]);
     assert_eq!(claim.entries[0].envelope.extensions.len(), 2);
+}
+
+/// F1: published rows are deleted where the layout says so, and what is kept beside them with them.
+#[tokio::test]
+async fn published_may_mean_deleted() {
+    let mut layout = status_layout(Order::Key);
+    layout.published = Published::Delete;
+    layout.status.as_mut().unwrap().published = None;
+    let table = Table::new(STATUS_TABLE, layout);
+    table.run(
+        "insert into letters (id, event_id, event_type, kind, subject, payload, created_at, status) values
+         (1, 'e1', 't', 'k', 'a', '{}', '2026-01-01', 'NEW'), (2, 'e2', 't', 'k', 'b', '{}', '2026-01-01', 'NEW')",
+    );
+    let relay = Relay::open(&table.config);
+    let Claim { mut hold, .. } = claim(&relay).await;
+    relay
+        .source
+        .settle(&mut hold, &[(0, Settlement::Published), (1, failed(1, Duration::ZERO))])
+        .await
+        .unwrap();
+    assert_eq!(table.text("select group_concat(event_id) from letters"), "e2");
+    assert_eq!(table.text("select group_concat(entry) from postrider_entries"), "2");
+    let store = open_store(&table.config, std::sync::Arc::new(relay.clock.clone())).unwrap();
+    let depth = store.depth().await.unwrap();
+    assert_eq!((depth.pending, depth.published), (1, 0));
+}
+
+/// SRC-01, SRC-04: small claims walk on through a table that is ordered by time, over rows that have none.
+#[tokio::test]
+async fn a_scan_goes_on_where_it_stopped() {
+    for entries_max in [1, 2, 3, 7] {
+        let layout = Layout { order: Order::Key, ..Layout::built_in("order-service").unwrap() };
+        let nullable = ORDER_SERVICE_TABLE.replace("created_at timestamp not null", "created_at timestamp");
+        let table = Table::new(&nullable, layout);
+        table.run(
+            "with recursive n(i) as (select 0 union all select i + 1 from n where i < 29)
+             insert into outbox select printf('u%02d', 29 - i), 'Order', i % 3, 'OrderCreated', '{}', 'NEW',
+             case when i < 5 then null else printf('2026-01-01 00:00:%02d', i / 2) end, null, null from n",
+        );
+        let relay = Relay::open(&table.config);
+        let (mut came, mut claims) = (Vec::new(), Vec::new());
+        while let Claimed::Batch(claim) =
+            relay.source.claim(&postrider_core::source::Ask { entries_max, ..ask() }).await.unwrap()
+        {
+            came.extend(claim.entries.iter().map(|entry| entry.id.to_string()));
+            claims.push(claim);
+        }
+        let expected: Vec<String> = {
+            let connection = Connection::open(table.file.path()).unwrap();
+            let mut rows = connection.prepare("select id from outbox order by created_at, id").unwrap();
+            rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        assert_eq!(came, expected, "{entries_max} at a time");
+        let store = open_store(&table.config, std::sync::Arc::new(relay.clock.clone())).unwrap();
+        assert_eq!(store.depth().await.unwrap().leased, 30);
+    }
 }
