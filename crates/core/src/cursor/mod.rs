@@ -12,6 +12,7 @@
 //! every committed id: published, an exception, in a parked range, in an open gap, or above the position.
 
 mod exceptions;
+mod outs;
 mod reading;
 mod saved;
 mod scan;
@@ -30,6 +31,7 @@ use crate::route::Kind;
 use crate::source::{Idle, SourceError};
 use crate::{Fault, Key, limits};
 use exceptions::Exceptions;
+use outs::Outs;
 use write::Ink;
 
 pub use reading::{RangeRead, Reading};
@@ -73,7 +75,7 @@ pub struct Cursor {
     /// The highest id that was published since this cursor was loaded: nothing up to it is read twice.
     published: i64,
     claims: u64,
-    out: BTreeMap<i64, Out>,
+    out: Outs,
     /// Released rows that are to be read again by their ids.
     returned: BTreeMap<i64, Origin>,
     exceptions: Exceptions,
@@ -122,7 +124,7 @@ impl Cursor {
             read: saved.position,
             published: saved.position,
             claims: 0,
-            out: BTreeMap::new(),
+            out: Outs::default(),
             returned: BTreeMap::new(),
             ledger: GapLedger::load(gaps),
             exceptions: Exceptions::new(saved.exceptions, settings.hold_dead),
@@ -191,7 +193,7 @@ impl Cursor {
     /// Everything up to here is published or kept beside the position.
     #[must_use]
     pub fn position(&self) -> i64 {
-        let out = self.out.iter().find(|(_, out)| out.origin == Origin::New).map(|(id, _)| *id);
+        let out = self.out.iter().find(|(_, out)| out.origin == Origin::New).map(|(id, _)| id);
         let returned = self.returned.iter().find(|(_, origin)| **origin == Origin::New).map(|(id, _)| *id);
         let lowest = [out, returned].into_iter().flatten().min().unwrap_or(i64::MAX);
         (lowest - 1).min(self.read)

@@ -72,7 +72,7 @@ impl Cursor {
     /// Rows that came back and have nothing behind them that is out or published are read as if for the first time:
     /// nothing was ever written for them.
     fn rewind(&mut self) {
-        let top = self.out.last_key_value().map_or(self.published, |(id, _)| self.published.max(*id));
+        let top = self.out.last_id().map_or(self.published, |id| self.published.max(id));
         let Some(from) = top.checked_add(1) else { return };
         let fresh = self.returned.range(from..).find(|(_, origin)| **origin == Origin::New);
         let Some(first) = fresh.map(|(id, _)| *id) else { return };
@@ -83,7 +83,7 @@ impl Cursor {
     }
 
     fn ids(&self, limit: usize, gate: &Gate<'_>) -> Vec<i64> {
-        let mut ids = self.exceptions.ready(limit, gate, |id| self.out.contains_key(&id));
+        let mut ids = self.exceptions.ready(limit, gate, |id| self.out.contains(id));
         // What lies above is read anyway.
         ids.retain(|id| *id <= self.read);
         // All of these, however many: one that were left out would be overtaken by a new row of its key.

@@ -107,7 +107,7 @@ impl Scan<'_, '_, '_> {
         let Self { cursor, reading, offered, stuck, handed, .. } = self;
         for id in reading.ids.iter().take_while(|id| **id <= through) {
             // Somebody deleted the row: there is nothing left to publish, and nothing to hold its key for.
-            if offered.binary_search(id).is_err() && !cursor.out.contains_key(id) {
+            if offered.binary_search(id).is_err() && !cursor.out.contains(*id) {
                 cursor.returned.remove(id);
                 cursor.drop_exception(*id);
             }
@@ -151,7 +151,7 @@ impl Scan<'_, '_, '_> {
     }
 
     fn weigh(&mut self, id: i64, entry: &Entry) -> Offer {
-        if self.cursor.out.contains_key(&id) {
+        if self.cursor.out.contains(id) {
             return Offer::Pass;
         }
         if self.cursor.exceptions.get(id).is_some() {
@@ -191,7 +191,7 @@ impl Scan<'_, '_, '_> {
             return Some(Bar::Route);
         }
         if let Some(key) = &entry.key {
-            let behind = cursor.exceptions.blocks(key, id, |id| cursor.out.contains_key(&id));
+            let behind = cursor.exceptions.blocks(key, id, |id| cursor.out.contains(id));
             if behind || self.blocked.contains(key) {
                 return Some(Bar::Key);
             }

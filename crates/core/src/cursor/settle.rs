@@ -20,8 +20,8 @@ impl Cursor {
         settlements: impl IntoIterator<Item = (i64, &'s Settlement)>,
     ) {
         for (id, settlement) in settlements {
-            if self.out.get(&id).is_some_and(|out| out.claim == claim) {
-                self.settle_one(id, settlement, now);
+            if let Some(out) = self.out.take(id, claim) {
+                self.settle_one(id, out, settlement, now);
             }
         }
     }
@@ -29,16 +29,15 @@ impl Cursor {
     /// Ends a claim: what is not settled is as if it had not been claimed.
     pub fn release(&mut self, claim: u64) {
         let left: Vec<i64> =
-            self.out.iter().filter(|(_, out)| out.claim == claim).map(|(id, _)| *id).collect();
+            self.out.iter().filter(|(_, out)| out.claim == claim).map(|(id, _)| id).collect();
         for id in left {
-            if let Some(out) = self.out.remove(&id) {
+            if let Some(out) = self.out.take(id, claim) {
                 self.give_back(id, out);
             }
         }
     }
 
-    fn settle_one(&mut self, id: i64, settlement: &Settlement, now: Timestamp) {
-        let Some(out) = self.out.remove(&id) else { return };
+    fn settle_one(&mut self, id: i64, out: Out, settlement: &Settlement, now: Timestamp) {
         let due =
             |after: &Duration| Shelf::Waiting { due: now.saturating_add(*after).unwrap_or(Timestamp::MAX) };
         match settlement {
@@ -102,7 +101,7 @@ impl Cursor {
         let (read, out, returned) = (self.read, &self.out, &self.returned);
         self.lanes.retain(|kind, next| {
             let of_it = |origin: &Origin| matches!(origin, Origin::Range(of) if of == kind);
-            *next <= read || out.values().any(|out| of_it(&out.origin)) || returned.values().any(of_it)
+            *next <= read || out.iter().any(|(_, out)| of_it(&out.origin)) || returned.values().any(of_it)
         });
     }
 }

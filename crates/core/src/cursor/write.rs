@@ -99,7 +99,7 @@ impl Cursor {
 
     /// Open gaps, and what was seen in one and is not settled.
     fn saved_gaps(&self) -> Vec<RangeInclusive<i64>> {
-        let out = self.out.iter().filter(|(_, out)| out.origin == Origin::Gap).map(|(id, _)| *id);
+        let out = self.out.iter().filter(|(_, out)| out.origin == Origin::Gap).map(|(id, _)| id);
         let returned = self.returned.iter().filter(|(_, origin)| **origin == Origin::Gap).map(|(id, _)| *id);
         let mut gaps = self.ledger.saved();
         gaps.extend(out.chain(returned).map(|id| id..=id));
@@ -113,7 +113,7 @@ impl Cursor {
             return Vec::new();
         }
         let mut firsts = self.lanes.clone();
-        let out = self.out.iter().map(|(id, out)| (*id, &out.origin));
+        let out = self.out.iter().map(|(id, out)| (id, &out.origin));
         for (id, origin) in out.chain(self.returned.iter().map(|(id, origin)| (*id, origin))) {
             if let Origin::Range(kind) = origin
                 && let Some(first) = firsts.get_mut(kind)

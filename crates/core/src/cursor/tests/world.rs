@@ -176,7 +176,7 @@ impl World {
     /// An earlier visible row of the key is in the relay's hands, published, or dead and no hindrance.
     fn assert_in_order(&self, id: i64) {
         let (key, kind) = (&self.rows[&id].key, Kind::of(&self.rows[&id].envelope));
-        let out = self.cursor.out.keys().copied().collect::<BTreeSet<_>>();
+        let out = self.cursor.out.iter().map(|(id, _)| id).collect::<BTreeSet<_>>();
         for (earlier, row) in self.rows.range(..id).filter(|(_, row)| row.key == *key) {
             // A broken topic holds back what goes there only, so kinds may overtake each other.
             if !self.one_kind_per_key && Kind::of(&row.envelope) != kind {
