@@ -114,7 +114,9 @@ impl Database {
         self.sessions.remove(&session);
     }
 
+    /// A holder gives up its lease: it sends nothing any more, whatever it could not give back.
     pub(super) fn retire(&mut self, session: u64) {
+        self.hands.retain(|_, holder| *holder != session);
         self.lease.take_if(|lease| lease.session == session);
         self.granted.remove(&session);
     }
