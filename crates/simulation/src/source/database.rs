@@ -134,6 +134,10 @@ impl Database {
             }
             Some(lease) if lease.expires > now => None,
             lease => {
+                // Taken over while it was expired: should the clock go back, it is still over.
+                if let Some(before) = lease.filter(|lease| lease.session != session) {
+                    self.granted.remove(&before.session);
+                }
                 self.fence += 1;
                 *lease = Some(Lease { session, fence: self.fence, expires });
                 Some(self.fence)
@@ -226,13 +230,14 @@ impl Database {
     }
 
     /// Notes, for the checker, that an entry is given to somebody; it must not be in other living hands.
-    pub(super) fn hand(&mut self, id: i64, session: u64, now: Timestamp) {
+    pub(super) fn hand(&mut self, id: i64, session: u64, now: Timestamp, ordered: bool) {
         let Some(other) = self.hands.insert(id, session).filter(|other| *other != session) else { return };
         let lease = self.rows.get(&id).and_then(|row| row.status.lease);
-        // Where there is one lease for all keys, it alone decides; what a row says is older when a clock jumped.
-        let held = match self.granted.get(&other) {
-            Some(expires) => *expires > now,
-            None => lease.is_some_and(|lease| lease.session == other && lease.expires > now),
+        // Where there is one lease for all keys, it alone decides.
+        let held = if ordered {
+            self.granted.get(&other).is_some_and(|expires| *expires > now)
+        } else {
+            lease.is_some_and(|lease| lease.session == other && lease.expires > now)
         };
         if held {
             let name = |session| self.name(session).unwrap_or_else(|| "nobody".into());

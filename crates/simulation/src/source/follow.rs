@@ -103,7 +103,7 @@ pub(super) fn claim(
         return Ok(Claimed::Nothing(Idle { more, ..cursor.idle(now) }));
     }
     for id in &ids {
-        database.hand(*id, source.session, now);
+        database.hand(*id, source.session, now, true);
     }
     let hold = SimHold { fence, token, ids, uncommitted: Vec::new(), settled: HashSet::new() };
     Ok(Claimed::Batch(Claim { hold, entries, more }))

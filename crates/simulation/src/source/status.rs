@@ -71,7 +71,7 @@ pub(super) fn claim(
     }
     let expires = later(now, settings.lease_ttl);
     for id in &ids {
-        database.hand(*id, source.session, now);
+        database.hand(*id, source.session, now, settings.ordered);
         if let Some(row) = database.rows.get_mut(id) {
             row.status.state = State::Leased;
             row.status.lease = Some(RowLease { session: source.session, fence, token, expires });
