@@ -135,13 +135,20 @@ impl Cursor {
     }
 
     /// Takes over what an operator's verb changed in the database: call it before a reading and before settling, in the
-    /// same transaction, whenever a verb ran since. What is out stays out, and what this cursor has yet to write wins.
+    /// same transaction, whenever a verb ran since. What is out stays out, and what became of a row and is yet to be written
+    /// wins; a scan's parking does not, because nothing became of that row.
     pub fn reload(&mut self, exceptions: Vec<Exception>) {
-        let (unwritten, kept): (Vec<_>, Vec<_>) =
-            self.exceptions.drain().partition(|exception| self.ink.is_unwritten(exception.id));
-        drop(kept);
-        let changed = exceptions.into_iter().filter(|exception| !self.ink.is_unwritten(exception.id));
-        self.exceptions = Exceptions::new(changed.chain(unwritten), self.settings.hold_dead);
+        let all = self.exceptions.drain();
+        let unwritten: BTreeMap<i64, Exception> = all
+            .filter(|exception| self.ink.is_unwritten(exception.id))
+            .map(|exception| (exception.id, exception))
+            .collect();
+        let parked = |id| unwritten.get(&id).is_some_and(|exception| exception.shelf == Shelf::Parked);
+        let changed: Vec<Exception> = exceptions
+            .into_iter()
+            .filter(|exception| !self.ink.is_unwritten(exception.id) || parked(exception.id))
+            .collect();
+        self.exceptions = Exceptions::new(unwritten.into_values().chain(changed), self.settings.hold_dead);
     }
 
     /// Refuses to go on when the table's highest id ever, as the database tells it, lies below what was read.

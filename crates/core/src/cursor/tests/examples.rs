@@ -141,3 +141,22 @@ fn a_verb_shows_at_the_next_reading() {
     cursor.reload(vec![dead]);
     assert_eq!(cursor.write().unwrap().deletes, [1]);
 }
+
+/// STO-09: what a scan has parked and nobody has written is still the operator's to bury.
+#[test]
+fn a_row_that_a_scan_has_just_parked_can_be_buried() {
+    let mut cursor = fresh();
+    let table = rows(&[1, 1]);
+    let (number, _) = claim(&mut cursor, &table[..1], &Holds::default(), NOON);
+    let failed = Settlement::Postponed { after: Duration::from_secs(60), reason: Reason::new("no") };
+    cursor.settle(number, NOON, [(1, &failed)]);
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON).1, [0; 0], "the second is parked");
+    let key = table[1].1.key.clone();
+    let buried = Exception { id: 2, key, shelf: Shelf::Dead, retries: 0, reason: Some("by hand".into()) };
+    cursor.reload(vec![buried.clone()]);
+    let write = cursor.write().unwrap();
+    assert!(write.upserts.iter().all(|exception| exception.id == 1 || *exception == buried), "{write:?}");
+    cursor.applied(write);
+    let later = NOON + Duration::from_secs(60);
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), later).1, [1]);
+}
