@@ -168,13 +168,21 @@ impl<'a> Gate<'a> {
     /// # Errors
     /// Why it is held.
     pub fn pass(&mut self, entry: &Entry) -> Result<(), Hold> {
-        if entry.key.as_ref().is_some_and(|key| self.holds_key(key)) {
+        self.pass_by(entry.key.as_ref(), || Kind::of(&entry.envelope))
+    }
+
+    /// The same by what decides it; the kind is asked for only if it matters.
+    ///
+    /// # Errors
+    /// Why it is held.
+    pub fn pass_by(&mut self, key: Option<&Key>, kind: impl FnOnce() -> Kind) -> Result<(), Hold> {
+        if key.is_some_and(|key| self.holds_key(key)) {
             return Err(Hold::Key);
         }
         if self.routes_free() {
             return Ok(());
         }
-        self.pass_kind(&Kind::of(&entry.envelope))
+        self.pass_kind(&kind())
     }
 
     /// Whether anything of a kind may be handed out now, without counting it.

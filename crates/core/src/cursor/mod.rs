@@ -36,7 +36,7 @@ use write::Ink;
 
 pub use reading::{RangeRead, Reading};
 pub use saved::{Exception, ParkedRange, Saved, Shelf};
-pub use scan::{Offer, Scan, Scanned};
+pub use scan::{Offer, Row, Scan, Scanned};
 pub use write::Write;
 
 /// What a cursor is told once.

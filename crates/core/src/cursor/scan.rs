@@ -24,6 +24,30 @@ pub struct Scan<'c, 'g, 'h> {
     blocked: HashSet<Key>,
 }
 
+/// What a scan has to know of a row; the rest of it may be decoded later.
+pub trait Row {
+    /// What it stays in order with.
+    fn key(&self) -> Option<&Key>;
+    /// What it is routed by.
+    fn kind(&self) -> Kind;
+    /// Retries scheduled so far, by the row itself.
+    fn retries(&self) -> u32;
+}
+
+impl Row for Entry {
+    fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::of(&self.envelope)
+    }
+
+    fn retries(&self) -> u32 {
+        self.retries
+    }
+}
+
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
@@ -85,11 +109,11 @@ impl Cursor {
 
 impl Scan<'_, '_, '_> {
     /// Offers the next row. A row that came twice is passed.
-    pub fn offer(&mut self, id: i64, entry: &Entry) -> Offer {
+    pub fn offer(&mut self, id: i64, row: &impl Row) -> Offer {
         if id <= self.last {
             return Offer::Pass;
         }
-        let offer = if self.has_room_to_pass(id) { self.weigh(id, entry) } else { Offer::Stop };
+        let offer = if self.has_room_to_pass(id) { self.weigh(id, row) } else { Offer::Stop };
         match offer {
             Offer::Stop => {
                 self.cursor.full = true;
@@ -150,19 +174,19 @@ impl Scan<'_, '_, '_> {
         }
     }
 
-    fn weigh(&mut self, id: i64, entry: &Entry) -> Offer {
+    fn weigh(&mut self, id: i64, row: &impl Row) -> Offer {
         if self.cursor.out.contains(id) {
             return Offer::Pass;
         }
         if self.cursor.exceptions.get(id).is_some() {
             self.answered_by_exception(id);
         }
-        let kind = (!self.cursor.lanes.is_empty()).then(|| Kind::of(&entry.envelope));
+        let kind = (!self.cursor.lanes.is_empty()).then(|| row.kind());
         let Some(origin) = self.origin(id, kind.as_ref()) else { return Offer::Pass };
-        match self.bar(id, entry, kind.as_ref()) {
-            None => self.hand_out(id, entry, origin, kind.as_ref()),
-            Some(Bar::Key) => self.park(id, entry, &origin, kind.as_ref()),
-            Some(Bar::Route) => self.set_aside(id, entry, &origin),
+        match self.bar(id, row, kind.as_ref()) {
+            None => self.hand_out(id, row, origin, kind.as_ref()),
+            Some(Bar::Key) => self.park(id, row, &origin, kind.as_ref()),
+            Some(Bar::Route) => self.set_aside(id, row, &origin),
         }
     }
 
@@ -184,19 +208,19 @@ impl Scan<'_, '_, '_> {
         (*next <= id).then(|| Origin::Range(Arc::clone(kind)))
     }
 
-    fn bar(&mut self, id: i64, entry: &Entry, kind: Option<&Kind>) -> Option<Bar> {
+    fn bar(&mut self, id: i64, row: &impl Row, kind: Option<&Kind>) -> Option<Bar> {
         let cursor = &*self.cursor;
         // First of all: the range of its kind is read from its start, and this row is not at its turn.
         if kind.is_some_and(|kind| cursor.covers(kind, id) && !self.is_drained(kind)) {
             return Some(Bar::Route);
         }
-        if let Some(key) = &entry.key {
+        if let Some(key) = row.key() {
             let behind = cursor.exceptions.blocks(key, id, |id| cursor.out.contains(id));
             if behind || self.blocked.contains(key) {
                 return Some(Bar::Key);
             }
         }
-        match self.gate.pass(entry) {
+        match self.gate.pass_by(row.key(), || row.kind()) {
             Ok(()) => None,
             Err(Hold::Key) => Some(Bar::Key),
             Err(Hold::Route) => Some(Bar::Route),
@@ -208,37 +232,37 @@ impl Scan<'_, '_, '_> {
         !self.stuck.contains(kind) && self.reading.opened.iter().any(|opened| **opened == *kind)
     }
 
-    fn hand_out(&mut self, id: i64, entry: &Entry, origin: Origin, kind: Option<&Kind>) -> Offer {
+    fn hand_out(&mut self, id: i64, row: &impl Row, origin: Origin, kind: Option<&Kind>) -> Offer {
         self.leave(id, &origin, kind);
-        let retries = self.cursor.exceptions.get(id).map_or(entry.retries, |exception| exception.retries);
-        let out = Out { claim: self.claim, origin, key: entry.key.clone(), retries };
+        let retries = self.cursor.exceptions.get(id).map_or(row.retries(), |exception| exception.retries);
+        let out = Out { claim: self.claim, origin, key: row.key().cloned(), retries };
         self.cursor.out.insert(id, out);
         self.handed += 1;
         Offer::Take { retries }
     }
 
     /// Held behind its key: becomes an exception, if it is none yet.
-    fn park(&mut self, id: i64, entry: &Entry, origin: &Origin, kind: Option<&Kind>) -> Offer {
+    fn park(&mut self, id: i64, row: &impl Row, origin: &Origin, kind: Option<&Kind>) -> Offer {
         if *origin == Origin::Exception {
             return Offer::Pass;
         }
         if self.cursor.exceptions.len() >= self.cursor.settings.exceptions_max {
-            return self.leave_where_it_is(id, entry, origin);
+            return self.leave_where_it_is(id, row, origin);
         }
         self.leave(id, origin, kind);
         self.cursor.put_exception(Exception {
             id,
-            key: entry.key.as_ref().map(owned_key),
+            key: row.key().map(owned_key),
             shelf: Shelf::Parked,
-            retries: entry.retries,
+            retries: row.retries(),
             reason: None,
         });
         Offer::Pass
     }
 
     /// Held by its route: joins the range of its kind where that covers it.
-    fn set_aside(&mut self, id: i64, entry: &Entry, origin: &Origin) -> Offer {
-        let kind = owned_kind(&Kind::of(&entry.envelope));
+    fn set_aside(&mut self, id: i64, row: &impl Row, origin: &Origin) -> Offer {
+        let kind = owned_kind(&row.kind());
         let came_back = self.cursor.returned.contains_key(&id);
         match origin {
             Origin::Exception => self.cursor.exceptions.held(id, kind),
@@ -249,7 +273,7 @@ impl Scan<'_, '_, '_> {
             }
             Origin::New if !came_back => return self.open_lane(id, kind),
             // Later ones of its kind may have been published since: a range from here would repeat them.
-            _ => return self.park_held(id, entry, origin, kind),
+            _ => return self.park_held(id, row, origin, kind),
         }
         Offer::Pass
     }
@@ -264,14 +288,14 @@ impl Scan<'_, '_, '_> {
         Offer::Pass
     }
 
-    fn park_held(&mut self, id: i64, entry: &Entry, origin: &Origin, kind: Kind) -> Offer {
-        let offer = self.park(id, entry, origin, None);
+    fn park_held(&mut self, id: i64, row: &impl Row, origin: &Origin, kind: Kind) -> Offer {
+        let offer = self.park(id, row, origin, None);
         self.cursor.exceptions.held(id, kind);
         offer
     }
 
     /// There is no room to park it: it stays where it is, and its key behind it.
-    fn leave_where_it_is(&mut self, id: i64, entry: &Entry, origin: &Origin) -> Offer {
+    fn leave_where_it_is(&mut self, id: i64, row: &impl Row, origin: &Origin) -> Offer {
         self.cursor.full = true;
         if id > self.cursor.read {
             return Offer::Stop;
@@ -279,7 +303,7 @@ impl Scan<'_, '_, '_> {
         if let Origin::Range(kind) = origin {
             self.stuck.insert(Kind::clone(kind));
         }
-        self.blocked.extend(entry.key.clone());
+        self.blocked.extend(row.key().cloned());
         Offer::Pass
     }
 
