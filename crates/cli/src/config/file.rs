@@ -7,8 +7,8 @@ use postrider_core::limits;
 use postrider_core::retry::Backoff;
 use postrider_core::span::TimeSpan;
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
 use toml::Spanned;
 
 use super::{number, size, span};
@@ -61,7 +61,6 @@ pub(crate) struct Route {
 pub(crate) struct Retry {
     #[serde(deserialize_with = "number::between::<0, 1_000_000, _>")]
     pub(crate) retries_max: Option<u32>,
-    #[serde(deserialize_with = "backoff")]
     pub(crate) backoff: Option<Backoff>,
 }
 
@@ -198,46 +197,6 @@ fn poll<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Poll>, D::E
             let Adaptive { busy, idle } = Adaptive::deserialize(MapAccessDeserializer::new(map))?;
             let busy = busy.unwrap_or(Duration::from_millis(2));
             Ok(Poll::Adaptive { busy, idle: idle.unwrap_or(Duration::from_millis(20)).max(busy) })
-        }
-    }
-    deserializer.deserialize_any(Either).map(Some)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Exponential {
-    #[serde(default, deserialize_with = "span::between::<0, 86_400_000, _>")]
-    first: Option<Duration>,
-    #[serde(default, deserialize_with = "number::factor")]
-    factor: Option<f64>,
-    #[serde(default, deserialize_with = "span::between::<0, 2_592_000_000, _>")]
-    max: Option<Duration>,
-    jitter: Option<bool>,
-}
-
-/// `["1s", "5s", "30s"]`, or `{ first = "1s", factor = 2.0, max = "5m", jitter = true }`.
-fn backoff<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Backoff>, D::Error> {
-    struct Either;
-    impl<'de> Visitor<'de> for Either {
-        type Value = Backoff;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("waits like [\"1s\", \"5s\"], or { first = \"1s\", factor = 2.0, max = \"5m\", jitter = true }")
-        }
-
-        fn visit_seq<S: SeqAccess<'de>>(self, steps: S) -> Result<Backoff, S::Error> {
-            let steps = Vec::<TimeSpan>::deserialize(SeqAccessDeserializer::new(steps))?;
-            Ok(Backoff::Steps(steps.into_iter().map(|wait| wait.0).collect()))
-        }
-
-        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Backoff, M::Error> {
-            let given = Exponential::deserialize(MapAccessDeserializer::new(map))?;
-            Ok(Backoff::Exponential {
-                first: given.first.unwrap_or(Duration::from_secs(1)),
-                factor: given.factor.unwrap_or(2.0),
-                max: given.max.unwrap_or(Duration::from_secs(300)),
-                jitter: given.jitter.unwrap_or(true),
-            })
         }
     }
     deserializer.deserialize_any(Either).map(Some)

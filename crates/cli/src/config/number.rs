@@ -23,12 +23,3 @@ pub(crate) fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
     Err(D::Error::custom(format_args!("{share} is out of bounds; give a share above 0.0 and up to 1.0")))
 }
-
-/// A factor by which waits grow.
-pub(crate) fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let factor = f64::deserialize(deserializer)?;
-    if (1.0..=1000.0).contains(&factor) {
-        return Ok(Some(factor));
-    }
-    Err(D::Error::custom(format_args!("{factor} is out of bounds; give a factor from 1.0 to 1000.0")))
-}

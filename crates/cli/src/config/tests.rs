@@ -90,7 +90,7 @@ fn values_out_of_bounds_name_their_line() {
         ("[relay]\npublish_deadline = \"1 year\"", "postrider.toml:2: \"1 year\" is no span of time"),
         ("[relay]\npublish_deadline = \"2h\"", "2h is out of bounds; give 100ms to 1h"),
         ("[relay]\npoll = \"0s\"", "out of bounds"),
-        ("[retry]\nbackoff = { factor = 0.5 }", "0.5 is out of bounds"),
+        ("[retry]\nbackoff = { factor = 0.5 }", "factor is from 1.0 to 1000.0"),
         ("[retry]\nbackoff = [\"soon\"]", "\"soon\" is no span of time"),
         ("[breaker]\nfailure_share = nan", "out of bounds"),
         ("[outbox]\nstart = \"yesterday\"", "start is \"beginning\", \"now\" or the id"),
