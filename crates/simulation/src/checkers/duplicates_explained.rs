@@ -7,9 +7,9 @@ use crate::scenario::Faults;
 
 pub(super) fn check(evidence: &Evidence) -> Result<(), String> {
     let scenario = &evidence.scenario;
-    // A message that is lost although its partition answers others takes its neighbours with it.
-    let excuse =
-        scenario.faults != Faults::default() || !scenario.blows.is_empty() || scenario.transient > 0.0;
+    // A message that fails by itself may take neighbours with it that were written: their answers are lost.
+    let own_faults = scenario.transient > 0.0 || scenario.poison > 0.0;
+    let excuse = scenario.faults != Faults::default() || !scenario.blows.is_empty() || own_faults;
     let mut seen: HashMap<&str, u64> = HashMap::new();
     for accepted in &evidence.accepted {
         let Some(bytes) = seen.insert(&accepted.event, accepted.bytes) else { continue };
