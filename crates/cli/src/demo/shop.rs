@@ -123,7 +123,7 @@ impl Shop {
             if done.committed + done.rolled_back < due {
                 self.transact(clock)?;
             } else {
-                std::thread::sleep(NAP);
+                std::thread::park_timeout(NAP);
             }
         }
         Ok(())

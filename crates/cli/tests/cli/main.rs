@@ -12,4 +12,5 @@ mod secrets;
 mod shop;
 mod stop;
 mod two_relays;
+mod wait;
 mod world;

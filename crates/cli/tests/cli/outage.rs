@@ -1,6 +1,7 @@
 //! What is away comes back, and the relay is still there (F8).
 
-use crate::world::{World, until};
+use crate::wait::until;
+use crate::world::World;
 
 const CONFIG: &str = "[[sink]]\nurl = \"file://events/today.jsonl\"\n[breaker]\nopen = \"100ms\"\n";
 

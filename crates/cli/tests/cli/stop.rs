@@ -6,7 +6,8 @@ use std::fs::File;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::world::{World, timed, until};
+use crate::wait::{timed, until};
+use crate::world::World;
 
 /// A lease that would be noticed, were anybody to wait for it.
 const LEASE_SECONDS: u64 = 300;

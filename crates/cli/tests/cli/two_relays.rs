@@ -8,7 +8,8 @@ use postrider_core::point::POINTS;
 use rustix::process::Signal;
 
 use crate::shop::{Road, Shop};
-use crate::world::{World, timed, until};
+use crate::wait::{comes_to_hold, timed, until};
+use crate::world::World;
 
 const STANDBY: &str = "standing by";
 /// Longer than a relay that runs keeps a lock.
@@ -125,14 +126,7 @@ fn database_is_free(world: &World) -> bool {
 /// The same of the file.
 fn file_is_free(world: &World) -> bool {
     let file = File::open(world.path("events.jsonl")).unwrap();
-    let step = Duration::from_millis(10);
-    (0..200).any(|_| {
-        let free = file.try_lock().is_ok();
-        if !free {
-            std::thread::sleep(step);
-        }
-        free
-    })
+    comes_to_hold(Duration::from_secs(2), || file.try_lock().is_ok())
 }
 
 #[test]

@@ -4,14 +4,12 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Nothing that a test waits for takes longer, however slow the machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+use crate::wait::{DEADLINE, until};
 
 /// What a command did.
 pub(crate) struct Did {
@@ -182,23 +180,4 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Waits for a condition, with a deadline.
-#[track_caller]
-#[expect(clippy::disallowed_methods, reason = "a test of the real binary waits in real time")]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} for {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// How long something takes.
-#[expect(clippy::disallowed_methods, reason = "a test of the real binary measures real time")]
-pub(crate) fn timed<T>(action: impl FnOnce() -> T) -> (T, Duration) {
-    let start = std::time::Instant::now();
-    let done = action();
-    (done, start.elapsed())
 }
