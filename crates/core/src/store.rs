@@ -28,7 +28,7 @@ pub trait Store: Send + Sync {
     /// Entries that match, oldest first.
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Vec<Listed>, SourceError>>;
 
-    /// One entry with all that is known of it.
+    /// One entry with all that is known of it, by its row's id or else by its event's.
     fn show<'a>(&'a self, id: &'a EntryId) -> BoxFuture<'a, Result<Option<Shown>, SourceError>>;
 
     /// Dead entries that match become pending; answers how many.
@@ -42,7 +42,8 @@ pub trait Store: Send + Sync {
         dry_run: bool,
     ) -> BoxFuture<'a, Result<u64, SourceError>>;
 
-    /// Deletes one batch of published entries that match; answers how many, zero when none is left.
+    /// Deletes one batch of published entries that match; answers how many, zero when none is left. A dry run counts all of
+    /// them, not one batch.
     fn prune<'a>(&'a self, filter: &'a Filter, dry_run: bool) -> BoxFuture<'a, Result<u64, SourceError>>;
 
     /// Gives back what dead holders left; answers how many.

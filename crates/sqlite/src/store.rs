@@ -104,10 +104,9 @@ impl Store for SqliteStore {
     }
 
     fn prune<'a>(&'a self, filter: &'a Filter, dry_run: bool) -> BoxFuture<'a, Result<u64, SourceError>> {
-        let filter = Filter {
-            limit: Some(filter.limit.unwrap_or(PRUNE_ENTRIES).min(PRUNE_ENTRIES)),
-            ..filter.clone()
-        };
+        let batch = filter.limit.unwrap_or(PRUNE_ENTRIES).min(PRUNE_ENTRIES);
+        let limit = if dry_run { filter.limit } else { Some(batch) };
+        let filter = Filter { limit, ..filter.clone() };
         self.run(move |desk, now| desk.verb(now, Verb::Prune, &filter, "", dry_run))
     }
 
@@ -211,10 +210,15 @@ impl Desk {
         let behavior = if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
         let transaction = self.connection.transaction_with_behavior(behavior)?;
         let standing = self.view.standing(&transaction, now)?;
-        let mut chosen = Vec::new();
-        self.view.each(&transaction, &standing, &filter, |listed| chosen.push(listed.id))?;
-        let count = chosen.len() as u64;
-        if dry_run || chosen.is_empty() {
+        let (mut chosen, mut count) = (Vec::new(), 0);
+        self.view.each(&transaction, &standing, &filter, |listed| {
+            count += 1;
+            // A dry run may count more than there is room for.
+            if !dry_run {
+                chosen.push(listed.id);
+            }
+        })?;
+        if chosen.is_empty() {
             return Ok(count);
         }
         let (ids, verbs) = (ids::json(&chosen), &self.view.sql.verbs);

@@ -1,4 +1,3 @@
-use postrider_core::limits;
 use postrider_core::store::{Filter, Store};
 use serde::Serialize;
 
@@ -35,10 +34,8 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     if args.verb.json {
         return json(&Done { pruned, dry_run });
     }
-    // A dry run looks at one batch.
-    let at_least = if dry_run && pruned >= limits::BATCH_ENTRIES_MAX as u64 { "at least " } else { "" };
     let verb = if dry_run { "Would delete" } else { "Deleted" };
-    data(&format!("{verb} {at_least}{}.\n", human::entries(pruned)))
+    data(&format!("{verb} {}.\n", human::entries(pruned)))
 }
 
 async fn prune(store: &dyn Store, mut filter: Filter) -> Result<u64, Failure> {

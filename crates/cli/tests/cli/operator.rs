@@ -81,6 +81,21 @@ fn prune_deletes_what_is_published_and_nothing_else() {
     assert_eq!(world.read("events.jsonl").lines().count(), 3, "what was pruned does not come back");
 }
 
+/// STO-03: a dry run counts all of them, however many batches they are.
+#[test]
+fn a_dry_prune_counts_beyond_one_batch() {
+    let world = World::with_config(CONFIG);
+    let database = world.database("postrider.db");
+    let published = "insert into outbox (type, aggregate_type, aggregate_id, payload) \
+                     with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 10050) \
+                     select 'shop.order.created.v1', 'Order', n, '{}' from numbers; \
+                     update postrider_position set position = 10050";
+    database.execute_batch(published).unwrap();
+    assert_eq!(world.run(&["prune", "--all", "--dry-run"]).ok(), "Would delete 10,050 entries.\n");
+    assert_eq!(count(&world, &["prune", "--all", "--dry-run", "--limit", "7", "--json"], "pruned"), 7);
+    assert_eq!(world.run(&["prune", "--all"]).ok(), "Deleted 10,050 entries.\n");
+}
+
 fn numbers(world: &World) -> Vec<u64> {
     let number = |line: &str| serde_json::from_str::<Value>(line).unwrap()["data"]["n"].as_u64().unwrap();
     world.read("events.jsonl").lines().map(number).collect()

@@ -66,7 +66,10 @@ impl Store for SimStore {
 
     fn show<'a>(&'a self, id: &'a EntryId) -> BoxFuture<'a, Result<Option<Shown>, SourceError>> {
         self.ask(|database, now, settings| {
-            let view = views(database, settings, now).into_iter().find(|view| Some(view.id) == id.int())?;
+            let mut views = views(database, settings, now);
+            let by_id = views.iter().position(|view| Some(view.id) == id.int());
+            let named = |view: &View| *database.rows[&view.id].envelope.id == *id.to_string();
+            let view = views.swap_remove(by_id.or_else(|| views.iter().position(named))?);
             let entry = database.entry(view.id, settings.ordered)?;
             let (listed, holder) = (listed(database, &view), view.holder);
             Some(Shown { listed, entry, holder, published_at: None })
@@ -97,7 +100,7 @@ impl Store for SimStore {
     }
 
     fn prune<'a>(&'a self, filter: &'a Filter, dry_run: bool) -> BoxFuture<'a, Result<u64, SourceError>> {
-        let limit = Some(filter.limit.unwrap_or(PRUNE_ROWS));
+        let limit = if dry_run { filter.limit } else { Some(filter.limit.unwrap_or(PRUNE_ROWS)) };
         let published = Filter { state: Some(State::Published), limit, ..filter.clone() };
         if filter.state.is_some_and(|state| state != State::Published) {
             return none();
