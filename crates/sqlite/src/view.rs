@@ -73,7 +73,7 @@ impl View {
         if left == 0 {
             return Ok(());
         }
-        self.rows(connection, sql, standing, &filter.ids, |row| {
+        self.rows(connection, sql, standing, &ids::json(&filter.ids), |row| {
             if let Some((listed, _)) = self.listed(row)?
                 && chooses(filter, &listed, standing.now)
             {
@@ -90,8 +90,22 @@ impl View {
         standing: &Standing,
         id: &EntryId,
     ) -> rusqlite::Result<Option<Shown>> {
+        let by_id = self.shown(connection, standing, &self.sql.shown, &ids::json([id]))?;
+        match by_id {
+            Some(shown) => Ok(Some(shown)),
+            None => self.shown(connection, standing, &self.sql.shown_by_event, &id.to_string()),
+        }
+    }
+
+    fn shown(
+        &self,
+        connection: &Connection,
+        standing: &Standing,
+        sql: &str,
+        wanted: &str,
+    ) -> rusqlite::Result<Option<Shown>> {
         let mut found = None;
-        self.rows(connection, &self.sql.shown, standing, std::slice::from_ref(id), |row| {
+        self.rows(connection, sql, standing, wanted, |row| {
             let Some((listed, entry)) = self.listed(row)? else { return Ok(Flow::More) };
             let of_entry = text(row, seen::HOLDER)?;
             let of_outbox = standing.holder.clone().map(Text::from).filter(|_| listed.state == State::Leased);
@@ -108,15 +122,15 @@ impl View {
         connection: &Connection,
         sql: &str,
         standing: &Standing,
-        ids: &[EntryId],
+        wanted: &str,
         take: impl FnMut(&Row<'_>) -> rusqlite::Result<Flow>,
     ) -> rusqlite::Result<()> {
-        let (now, ids) = (standing.now.as_microsecond(), ids::json(ids));
+        let now = standing.now.as_microsecond();
         let alive = standing.holder.is_some();
         each(
             connection,
             sql,
-            &[&self.outbox, &now, &standing.position, &standing.claimed, &standing.returned, &alive, &ids],
+            &[&self.outbox, &now, &standing.position, &standing.claimed, &standing.returned, &alive, &wanted],
             take,
         )
     }

@@ -16,9 +16,10 @@ use crate::{human, outbox, table};
 Examples:
   postrider show 17
   postrider show 17 --payload | jq .            the payload alone, as it was written
-  postrider show 17 --json")]
+  postrider show 17 --json
+  postrider show 0198c0de-7a11-7000-8000-000000000000      the event's id will do, too")]
 pub(crate) struct Args {
-    /// The entry's id, as `postrider list` shows it.
+    /// The entry's id, as `postrider list` shows it, or its event's.
     #[arg(value_name = "ID")]
     id: String,
 

@@ -91,6 +91,9 @@ pub async fn sto_02_show_tells_what_a_list_tells<H: SourceHarness>(harness: &H) 
         let shown = store.show(id).await.expect("nothing is wrong").expect("it is there");
         assert_eq!(listed, std::slice::from_ref(&shown.listed));
         assert_eq!((&shown.entry.id, &shown.entry.envelope.id), (id, &shown.listed.event_id));
+        let by_event = postrider_core::EntryId::Text(shown.listed.event_id.clone());
+        let by_event = store.show(&by_event).await.expect("nothing is wrong");
+        assert_eq!(by_event.as_ref(), Some(&shown), "the event's id is as good as the row's");
     }
     let waiting = store.show(&mixed.waiting).await.expect("nothing is wrong").expect("it is there").listed;
     assert!(waiting.not_before.is_some_and(|due| due > harness.clock().now()), "{waiting:?}");

@@ -34,6 +34,8 @@ pub(crate) struct StoreSql {
     pub(crate) listed: String,
     /// The same with their payload.
     pub(crate) shown: String,
+    /// One row by its event's id, as text, in ?7.
+    pub(crate) shown_by_event: String,
     pub(crate) not_before_form: TimeForm,
     pub(crate) published_at_form: TimeForm,
     /// What verbs change.
@@ -61,6 +63,7 @@ impl StoreSql {
             dead: view.select(false, &view.narrow(State::Dead)),
             listed: view.select(false, &view.by_ids()),
             shown: view.select(true, &view.by_ids()),
+            shown_by_event: view.select(true, &view.by_event()),
             not_before_form: match layout.way {
                 Way::Cursor => TimeForm::UnixUs,
                 _ => columns.not_before.as_ref().map_or(TimeForm::UnixUs, form),
@@ -221,6 +224,10 @@ impl<'a> View<'a> {
 
     fn by_ids(&self) -> String {
         format!("{} in (select value from json_each(?7)) and ({}) is not null", self.id, self.state())
+    }
+
+    fn by_event(&self) -> String {
+        format!("{} = ?7 and ({}) is not null", kind(self.layout, Field::EventId), self.state())
     }
 
     pub(super) fn id_counts(&self) -> bool {
