@@ -16,6 +16,10 @@ pub const PUBLISHES_OPEN_MAX: usize = 2;
 pub const PAYLOAD_BYTES: usize = 1_000_000;
 /// Bytes of one event's payload, at most.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Events that one `append --lines` writes in its transaction.
+pub const APPEND_ENTRIES_MAX: usize = 100_000;
+/// Bytes of their payloads, which are all read before the first is written.
+pub const APPEND_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of a key's id.
 pub const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes of an event type's name.

@@ -3,7 +3,7 @@ use std::io::{self, BufRead, IsTerminal};
 
 use bytes::Bytes;
 use postrider_core::envelope::Trace;
-use postrider_core::{Envelope, Fault, Text};
+use postrider_core::{Envelope, Fault, Text, limits};
 use postrider_sqlite::Appended;
 use serde::Serialize;
 use uuid::{NoContext, Uuid};
@@ -11,13 +11,10 @@ use uuid::{NoContext, Uuid};
 use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
+use crate::human::count;
 use crate::output::{data, json, note};
 use crate::payload;
 use crate::writer::{Rules, Writer};
-
-/// Lines that are read before they are written: one statement for all of them.
-const CHUNK_ENTRIES: usize = 256;
-const CHUNK_BYTES: usize = 4 << 20;
 
 /// Appends an event from a script; its payload is read from stdin.
 ///
@@ -116,39 +113,38 @@ impl<R: BufRead> Script<'_, R> {
         Ok(appended)
     }
 
+    /// Reads everything before it writes anything: whoever waits for stdin must not keep the other writers waiting.
     fn lines(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
-        let mut appended = Vec::new();
-        let transaction = writer.begin()?;
-        loop {
-            let chunk = self.chunk(&transaction)?;
-            if chunk.is_empty() {
-                break;
-            }
-            appended.extend(transaction.append_all(&chunk)?);
-        }
-        transaction.commit()?;
-        if appended.is_empty() {
+        let envelopes = self.read_lines(writer)?;
+        if envelopes.is_empty() {
             note("Nothing was appended: stdin has no line.");
+            return Ok(Vec::new());
         }
+        let transaction = writer.begin()?;
+        let appended = transaction.append_all(&envelopes)?;
+        transaction.commit()?;
         Ok(appended)
     }
 
-    fn chunk(&mut self, rules: &Rules) -> Result<Vec<Envelope>, Failure> {
-        let (mut chunk, mut bytes) = (Vec::new(), 0);
-        while chunk.len() < CHUNK_ENTRIES && bytes < CHUNK_BYTES {
+    fn read_lines(&mut self, rules: &Rules) -> Result<Vec<Envelope>, Failure> {
+        let (mut envelopes, mut bytes) = (Vec::new(), 0);
+        loop {
             self.line += 1;
             let here = |fault| refused(&format!("stdin:{}", self.line), fault);
             let Some(payload) = payload::line(&mut self.stdin, rules.payload_bytes_max).map_err(here)? else {
-                break;
+                return Ok(envelopes);
             };
-            if !payload.is_empty() {
-                bytes += payload.len();
-                let envelope = self.envelope(payload);
-                rules.accept(&envelope).map_err(here)?;
-                chunk.push(envelope);
+            if payload.is_empty() {
+                continue;
             }
+            bytes += payload.len();
+            if envelopes.len() == limits::APPEND_ENTRIES_MAX || bytes > limits::APPEND_BYTES_MAX {
+                return Err(here(too_many()));
+            }
+            let envelope = self.envelope(payload);
+            rules.accept(&envelope).map_err(here)?;
+            envelopes.push(envelope);
         }
-        Ok(chunk)
     }
 
     fn envelope(&self, payload: Vec<u8>) -> Envelope {
@@ -176,4 +172,17 @@ impl<R: BufRead> Script<'_, R> {
 
 fn refused(place: &str, fault: Fault) -> Failure {
     Failure::usage(format!("{place}: {}", fault.place), fault.problem, fault.remedy)
+}
+
+fn too_many() -> Fault {
+    let (events, bytes) = (limits::APPEND_ENTRIES_MAX, limits::APPEND_BYTES_MAX);
+    Fault::new(
+        "--lines",
+        format!(
+            "one transaction takes at most {} events with {} bytes of payload, and nothing was written",
+            count(events as u64),
+            count(bytes as u64)
+        ),
+        format!("Split the input, for example with `split -l {events}`, and append each part by itself"),
+    )
 }

@@ -75,6 +75,16 @@ fn a_payload_that_is_not_json() {
     assert_eq!(world.run(&["list", "--json"]).ok(), "", "one transaction: nothing is written");
 }
 
+/// F5: more lines than one transaction takes are refused with the line, and nothing is written.
+#[test]
+fn more_lines_than_one_transaction_takes() {
+    let world = World::with_config("");
+    let lines = [APPEND, &["--lines"]].concat();
+    let did = world.run_with(&lines, &"{}\n".repeat(100_001));
+    did.failed(2, &["stdin:100001", "at most 100,000 events", "split -l 100000"]);
+    assert_eq!(world.run(&["list", "--json"]).ok(), "");
+}
+
 /// F5: an event over the size limit.
 #[test]
 fn an_event_over_the_size_limit() {

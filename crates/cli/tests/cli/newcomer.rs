@@ -1,5 +1,8 @@
 //! The first minutes of somebody new.
 
+use std::io::Write;
+use std::process::Stdio;
+
 use serde_json::Value;
 
 use crate::world::{World, finish};
@@ -56,9 +59,38 @@ fn the_path_of_a_newcomer() {
 
     let id = listed["id"].as_str().unwrap();
     assert!(world.run(&["show", id]).ok().contains("shop.order.created.v1"));
+    assert_eq!(world.run(&["show", id, "--json"]).ok(), world.run(&["show", &first, "--json"]).ok());
     let shown: Value = serde_json::from_str(&world.run(&["show", id, "--json"]).ok()).unwrap();
     assert_eq!(shown["payload"]["total"], 42);
     assert_eq!(world.run(&["show", id, "--payload"]).ok().trim(), "{\"total\": 42}", "as it was written");
+}
+
+/// Whoever waits for stdin keeps no other writer waiting.
+#[test]
+fn lines_are_read_before_anything_is_written() {
+    let world = World::with_config("");
+    let args = [
+        "append",
+        "--type",
+        "shop.order.paid.v1",
+        "--aggregate-type",
+        "Order",
+        "--aggregate-id",
+        "1",
+        "--lines",
+    ];
+    let mut command = world.command(&args);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut slow = command.spawn().unwrap();
+    let mut stdin = slow.stdin.take().unwrap();
+    // More than a pipe holds: when it is all written, the command has begun to read.
+    stdin.write_all("{\"n\":1}\n".repeat(20_000).as_bytes()).unwrap();
+    world.append("shop.order.created.v1", "2", "{}");
+    assert_eq!(world.run(&["list", "--json"]).ok().lines().count(), 1);
+    drop(stdin);
+    assert!(slow.wait().unwrap().success());
+    let status: Value = serde_json::from_str(&world.run(&["status", "--json"]).ok()).unwrap();
+    assert_eq!(status["pending"], 20_001);
 }
 
 #[test]
