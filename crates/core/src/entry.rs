@@ -93,11 +93,12 @@ pub struct Entry {
 pub struct Flaw(pub String);
 
 impl Entry {
+    /// What an entry costs beside its text: the structs, the maps that track it, the message made of it.
+    pub const OVERHEAD_BYTES: usize = 512;
+
     /// Bytes that this entry counts for in the limits.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // What an entry costs beside its text: the structs, the maps that track it, the message made of it.
-        const OVERHEAD_BYTES: usize = 512;
-        OVERHEAD_BYTES + self.envelope.bytes()
+        Self::OVERHEAD_BYTES + self.envelope.bytes()
     }
 }

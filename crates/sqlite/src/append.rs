@@ -1,5 +1,7 @@
 //! Appending inside the caller's own transaction (F9).
 
+use std::sync::OnceLock;
+
 use postrider_core::layout::Column;
 use postrider_core::{EntryId, Envelope, Fault, Layout, Text, limits};
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -7,8 +9,9 @@ use rusqlite::{Connection, ToSql};
 
 use crate::encode::{Cell, accept, cell};
 use crate::ids;
+use crate::row_ids::{RowIds, nobody};
 use crate::run::{execute, first};
-use crate::sql::{AppendSql, Names};
+use crate::sql::{AppendSql, ID_COLUMN, Names};
 
 /// An outbox that events are appended to.
 ///
@@ -33,7 +36,10 @@ use crate::sql::{AppendSql, Names};
 #[derive(Debug)]
 pub struct Outbox {
     pub(crate) layout: Layout,
-    pub(crate) sql: AppendSql,
+    /// The row's id and the event's are one, and the event gives it.
+    by_event: Option<AppendSql>,
+    by_table: AppendSql,
+    row_ids: OnceLock<RowIds>,
     payload_bytes_max: usize,
 }
 
@@ -42,7 +48,7 @@ pub struct Outbox {
 pub struct Appended {
     /// The row's id.
     pub id: EntryId,
-    /// The event's id.
+    /// The event's id: the envelope's, or the row's where the table counts and has no other column for it.
     pub event_id: Text,
     /// Whether an earlier append with the same idempotency key wrote it, so that this one wrote nothing.
     pub repeated: bool,
@@ -60,16 +66,24 @@ pub enum AppendError<E> {
 }
 
 impl Outbox {
-    /// Compiles a layout. Ids that are numbers are the table's to hand out, unless the event's own id is the row's.
+    /// Compiles a layout. A table with a column for the event's id hands out its rows' ids itself; where the row's id is the
+    /// event's, the event gives it, unless the table counts: then the number that it hands out is the event's id, and
+    /// [`Appended::event_id`] tells it.
     ///
     /// # Errors
     /// When the layout is not sound.
     pub fn new(layout: &Layout) -> Result<Self, Fault> {
         layout.validate(&format!("table \"{}\"", layout.table))?;
-        // A table whose rows have no event id but their own has nowhere else to keep the event's.
-        let id_counts = layout.columns.event_id.as_ref().and_then(Column::name).is_some();
-        let sql = AppendSql::new(layout, &Names::new(layout), id_counts);
-        Ok(Self { layout: layout.clone(), sql, payload_bytes_max: limits::PAYLOAD_BYTES })
+        let (names, columns) = (Names::new(layout), &layout.columns);
+        let event_id = columns.event_id.as_ref().and_then(Column::name);
+        let is_row_id = event_id.is_none() || event_id == columns.id.as_ref().and_then(Column::name);
+        Ok(Self {
+            layout: layout.clone(),
+            by_event: is_row_id.then(|| AppendSql::new(layout, &names, RowIds::Event)),
+            by_table: AppendSql::new(layout, &names, RowIds::Table),
+            row_ids: OnceLock::new(),
+            payload_bytes_max: limits::PAYLOAD_BYTES,
+        })
     }
 
     /// Sets another bound on payloads than [`limits::PAYLOAD_BYTES`].
@@ -89,8 +103,10 @@ impl Outbox {
         envelope: &Envelope,
     ) -> Result<Appended, AppendError<rusqlite::Error>> {
         self.accept(envelope)?;
-        let ids = self.insert(connection, std::slice::from_ref(envelope)).map_err(AppendError::Database)?;
-        Ok(appended(envelope, ids.into_iter().next()))
+        let sql = self.sql(connection)?;
+        let ids =
+            self.insert(connection, sql, std::slice::from_ref(envelope)).map_err(AppendError::Database)?;
+        Ok(self.appended(sql, envelope, ids.into_iter().next()))
     }
 
     /// Appends one event, unless one was appended with this idempotency key before: then that one is told.
@@ -105,7 +121,8 @@ impl Outbox {
     ) -> Result<Appended, AppendError<rusqlite::Error>> {
         self.accept(envelope)?;
         self.accept_key(key, connection.is_autocommit())?;
-        self.insert_once(connection, envelope, key).map_err(AppendError::Database)
+        let sql = self.sql(connection)?;
+        self.insert_once(connection, sql, envelope, key).map_err(AppendError::Database)
     }
 
     /// Appends many events in one statement (in a few, past 256).
@@ -119,11 +136,12 @@ impl Outbox {
         envelopes: &[Envelope],
     ) -> Result<Vec<Appended>, AppendError<rusqlite::Error>> {
         envelopes.iter().try_for_each(|envelope| self.accept(envelope))?;
-        if connection.is_autocommit() && self.sql.statements(envelopes.len()).count() > 1 {
+        let sql = self.sql(connection)?;
+        if connection.is_autocommit() && sql.statements(envelopes.len()).count() > 1 {
             return Err(no_transaction("many events").into());
         }
-        let ids = self.insert(connection, envelopes).map_err(AppendError::Database)?;
-        Ok(envelopes.iter().zip(ids).map(|(envelope, id)| appended(envelope, Some(id))).collect())
+        let ids = self.insert(connection, sql, envelopes).map_err(AppendError::Database)?;
+        Ok(envelopes.iter().zip(ids).map(|(envelope, id)| self.appended(sql, envelope, Some(id))).collect())
     }
 
     pub(crate) fn accept(&self, envelope: &Envelope) -> Result<(), Fault> {
@@ -145,18 +163,69 @@ impl Outbox {
         self.layout.table.as_str()
     }
 
-    pub(crate) fn cells<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Cell<'a>> {
-        self.sql.slots.iter().map(move |slot| cell(&self.layout, slot, envelope))
+    pub(crate) fn cells<'a>(
+        &'a self,
+        sql: &'a AppendSql,
+        envelope: &'a Envelope,
+    ) -> impl Iterator<Item = Cell<'a>> {
+        sql.slots.iter().map(move |slot| cell(&self.layout, slot, envelope))
     }
 
-    fn insert(&self, connection: &Connection, envelopes: &[Envelope]) -> rusqlite::Result<Vec<EntryId>> {
+    /// Names the id column to [`ID_COLUMN`], when it has to be asked who gives new rows their ids.
+    pub(crate) fn unknown_ids(&self) -> Option<[&str; 3]> {
+        let layout = &self.layout;
+        let id = layout.columns.id.as_ref().and_then(Column::name)?.as_str();
+        let schema = layout.schema.as_ref().map_or("main", |schema| schema.as_str());
+        let asks = self.by_event.is_some() && self.row_ids.get().is_none();
+        asks.then_some([layout.table.as_str(), schema, id])
+    }
+
+    /// Takes how the id column is declared and whether it is the primary key, alone.
+    pub(crate) fn know_ids(&self, declared: &str, is_only_key: bool) {
+        self.row_ids.get_or_init(|| RowIds::of(declared, is_only_key));
+    }
+
+    /// The statements for this table.
+    pub(crate) fn known_sql(&self) -> Result<&AppendSql, Fault> {
+        match (&self.by_event, self.row_ids.get()) {
+            (Some(_), Some(RowIds::Nobody)) => Err(nobody(&self.layout)),
+            (Some(by_event), None | Some(RowIds::Event)) => Ok(by_event),
+            (None, _) | (_, Some(RowIds::Table)) => Ok(&self.by_table),
+        }
+    }
+
+    fn sql(&self, connection: &Connection) -> Result<&AppendSql, AppendError<rusqlite::Error>> {
+        if let Some([table, schema, id]) = self.unknown_ids() {
+            let declared = first(connection, ID_COLUMN, &[&table, &schema, &id], |row| {
+                Ok((row.get::<_, String>(0)?, row.get(1)?))
+            });
+            if let Some((declared, is_only_key)) = declared.map_err(AppendError::Database)? {
+                self.know_ids(&declared, is_only_key);
+            }
+        }
+        Ok(self.known_sql()?)
+    }
+
+    pub(crate) fn appended(&self, sql: &AppendSql, envelope: &Envelope, id: Option<EntryId>) -> Appended {
+        let id = id.unwrap_or(EntryId::Int(0));
+        let counted = self.by_event.is_some() && std::ptr::eq(sql, &raw const self.by_table);
+        let event_id = if counted { Text::from(id.to_string()) } else { envelope.id.clone() };
+        Appended { id, event_id, repeated: false }
+    }
+
+    fn insert(
+        &self,
+        connection: &Connection,
+        sql: &AppendSql,
+        envelopes: &[Envelope],
+    ) -> rusqlite::Result<Vec<EntryId>> {
         let mut found = Vec::with_capacity(envelopes.len());
         let mut rest = envelopes;
-        for (rows, sql) in self.sql.statements(envelopes.len()) {
+        for (rows, text) in sql.statements(envelopes.len()) {
             let (part, after) = rest.split_at(rows);
             rest = after;
-            let mut statement = connection.prepare_cached(sql)?;
-            for (at, cell) in part.iter().flat_map(|envelope| self.cells(envelope)).enumerate() {
+            let mut statement = connection.prepare_cached(text)?;
+            for (at, cell) in part.iter().flat_map(|envelope| self.cells(sql, envelope)).enumerate() {
                 statement.raw_bind_parameter(at + 1, cell)?;
             }
             let mut rows = statement.raw_query();
@@ -170,12 +239,13 @@ impl Outbox {
     fn insert_once(
         &self,
         connection: &Connection,
+        sql: &AppendSql,
         envelope: &Envelope,
         key: &str,
     ) -> rusqlite::Result<Appended> {
         let (outbox, event_id, time) = (self.name(), &*envelope.id, envelope.time.as_microsecond());
-        if execute(connection, &self.sql.remember, &[&outbox, &key, &event_id, &time])? == 0 {
-            let known = first(connection, &self.sql.recall, &[&outbox, &key], |row| {
+        if execute(connection, &sql.remember, &[&outbox, &key, &event_id, &time])? == 0 {
+            let known = first(connection, &sql.recall, &[&outbox, &key], |row| {
                 Ok((row.get::<_, String>(0)?, ids::id(row.get_ref(1)?)))
             })?;
             let (event_id, id) = known.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -185,15 +255,12 @@ impl Outbox {
                 repeated: true,
             });
         }
-        let ids = self.insert(connection, std::slice::from_ref(envelope))?;
-        let appended = appended(envelope, ids.into_iter().next());
-        execute(connection, &self.sql.complete, &[&outbox, &key, &ids::value(&appended.id)])?;
+        let ids = self.insert(connection, sql, std::slice::from_ref(envelope))?;
+        let appended = self.appended(sql, envelope, ids.into_iter().next());
+        let (id, event_id) = (ids::value(&appended.id), &*appended.event_id);
+        execute(connection, &sql.complete, &[&outbox, &key, &id, &event_id])?;
         Ok(appended)
     }
-}
-
-pub(crate) fn appended(envelope: &Envelope, id: Option<EntryId>) -> Appended {
-    Appended { id: id.unwrap_or(EntryId::Int(0)), event_id: envelope.id.clone(), repeated: false }
 }
 
 fn no_transaction(what: &str) -> Fault {

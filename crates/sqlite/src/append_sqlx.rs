@@ -10,8 +10,9 @@ use sqlx_core::sql_str::AssertSqlSafe;
 use sqlx_core::value::ValueRef;
 use sqlx_sqlite::{Sqlite, SqliteArguments, SqliteConnection, SqliteRow};
 
-use crate::append::{AppendError, Appended, Outbox, appended};
+use crate::append::{AppendError, Appended, Outbox};
 use crate::encode::Cell;
+use crate::sql::{AppendSql, ID_COLUMN};
 
 /// What can go wrong in an sqlx transaction.
 pub type SqlxAppendError = AppendError<sqlx_core::Error>;
@@ -27,11 +28,12 @@ impl Outbox {
         envelope: &Envelope,
     ) -> Result<Appended, SqlxAppendError> {
         self.accept(envelope)?;
+        let sql = self.sql_sqlx(connection).await?;
         let ids = self
-            .insert_sqlx(connection, std::slice::from_ref(envelope))
+            .insert_sqlx(connection, sql, std::slice::from_ref(envelope))
             .await
             .map_err(AppendError::Database)?;
-        Ok(appended(envelope, ids.into_iter().next()))
+        Ok(self.appended(sql, envelope, ids.into_iter().next()))
     }
 
     /// Appends one event, unless one was appended with this idempotency key before: then that one is told. The connection
@@ -47,7 +49,8 @@ impl Outbox {
     ) -> Result<Appended, SqlxAppendError> {
         self.accept(envelope)?;
         self.accept_key(key, false)?;
-        self.insert_once_sqlx(connection, envelope, key).await.map_err(AppendError::Database)
+        let sql = self.sql_sqlx(connection).await?;
+        self.insert_once_sqlx(connection, sql, envelope, key).await.map_err(AppendError::Database)
     }
 
     /// Appends many events in one statement (in a few, past 256).
@@ -60,22 +63,39 @@ impl Outbox {
         envelopes: &[Envelope],
     ) -> Result<Vec<Appended>, SqlxAppendError> {
         envelopes.iter().try_for_each(|envelope| self.accept(envelope))?;
-        let ids = self.insert_sqlx(connection, envelopes).await.map_err(AppendError::Database)?;
-        Ok(envelopes.iter().zip(ids).map(|(envelope, id)| appended(envelope, Some(id))).collect())
+        let sql = self.sql_sqlx(connection).await?;
+        let ids = self.insert_sqlx(connection, sql, envelopes).await.map_err(AppendError::Database)?;
+        Ok(envelopes.iter().zip(ids).map(|(envelope, id)| self.appended(sql, envelope, Some(id))).collect())
+    }
+
+    async fn sql_sqlx(&self, connection: &mut SqliteConnection) -> Result<&AppendSql, SqlxAppendError> {
+        if let Some([table, schema, id]) = self.unknown_ids() {
+            let asked = query::<Sqlite>(AssertSqlSafe(ID_COLUMN.to_owned()))
+                .bind(table.to_owned())
+                .bind(schema.to_owned())
+                .bind(id.to_owned());
+            if let Some(row) = asked.fetch_optional(&mut *connection).await.map_err(AppendError::Database)? {
+                let declared = row.try_get::<String, _>(0).map_err(AppendError::Database)?;
+                let is_only_key = row.try_get_unchecked::<bool, _>(1).map_err(AppendError::Database)?;
+                self.know_ids(&declared, is_only_key);
+            }
+        }
+        Ok(self.known_sql()?)
     }
 
     async fn insert_sqlx(
         &self,
         connection: &mut SqliteConnection,
+        sql: &AppendSql,
         envelopes: &[Envelope],
     ) -> Result<Vec<EntryId>, sqlx_core::Error> {
         let mut found = Vec::with_capacity(envelopes.len());
         let mut rest = envelopes;
-        for (rows, sql) in self.sql.statements(envelopes.len()) {
+        for (rows, text) in sql.statements(envelopes.len()) {
             let (part, after) = rest.split_at(rows);
             rest = after;
-            let mut statement = query::<Sqlite>(AssertSqlSafe(sql.to_owned()));
-            for cell in part.iter().flat_map(|envelope| self.cells(envelope)) {
+            let mut statement = query::<Sqlite>(AssertSqlSafe(text.to_owned()));
+            for cell in part.iter().flat_map(|envelope| self.cells(sql, envelope)) {
                 statement = bind(statement, cell);
             }
             for row in statement.fetch_all(&mut *connection).await? {
@@ -88,11 +108,12 @@ impl Outbox {
     async fn insert_once_sqlx(
         &self,
         connection: &mut SqliteConnection,
+        sql: &AppendSql,
         envelope: &Envelope,
         key: &str,
     ) -> Result<Appended, sqlx_core::Error> {
-        let safe = |sql: &String| AssertSqlSafe(sql.clone());
-        let written = query::<Sqlite>(safe(&self.sql.remember))
+        let safe = |text: &String| AssertSqlSafe(text.clone());
+        let written = query::<Sqlite>(safe(&sql.remember))
             .bind(self.name().to_owned())
             .bind(key.to_owned())
             .bind(envelope.id.to_string())
@@ -100,22 +121,20 @@ impl Outbox {
             .execute(&mut *connection)
             .await?;
         if written.rows_affected() == 0 {
-            let known =
-                query::<Sqlite>(safe(&self.sql.recall)).bind(self.name().to_owned()).bind(key.to_owned());
+            let known = query::<Sqlite>(safe(&sql.recall)).bind(self.name().to_owned()).bind(key.to_owned());
             let known = known.fetch_one(&mut *connection).await?;
             let event_id: String = known.try_get(0)?;
             let id = id(&known, 1)?.unwrap_or(EntryId::Int(0));
             return Ok(Appended { id, event_id: event_id.into(), repeated: true });
         }
-        let ids = self.insert_sqlx(connection, std::slice::from_ref(envelope)).await?;
-        let appended = appended(envelope, ids.into_iter().next());
-        let complete =
-            query::<Sqlite>(safe(&self.sql.complete)).bind(self.name().to_owned()).bind(key.to_owned());
+        let ids = self.insert_sqlx(connection, sql, std::slice::from_ref(envelope)).await?;
+        let appended = self.appended(sql, envelope, ids.into_iter().next());
+        let complete = query::<Sqlite>(safe(&sql.complete)).bind(self.name().to_owned()).bind(key.to_owned());
         let complete = match &appended.id {
             EntryId::Int(id) => complete.bind(*id),
             EntryId::Text(id) => complete.bind(id.to_string()),
         };
-        complete.execute(&mut *connection).await?;
+        complete.bind(appended.event_id.to_string()).execute(&mut *connection).await?;
         Ok(appended)
     }
 }

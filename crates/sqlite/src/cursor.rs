@@ -3,10 +3,12 @@
 //! On SQLite ids are drawn under the write lock, so rows commit in the order of their ids and a reader that moves forward
 //! skips none: no gap ledger is needed. It holds for `autoincrement` only; without it ids are used twice.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use postrider_core::cursor::Settings;
 use postrider_core::layout::OnDead;
-use postrider_core::source::{Ask, Claim, Claimed, Idle, SourceError};
+use postrider_core::source::{Ask, Claimed, Idle, SourceError};
 use postrider_core::{Settlement, limits, point};
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -18,7 +20,7 @@ use crate::fence::{Fence, Standing};
 use crate::loaded::{Loaded, Reader, SETTLED};
 use crate::reading;
 use crate::saved::SavedSql;
-use crate::source::Hold;
+use crate::source::{Answer, Hold};
 use crate::sql::{CursorSql, Names};
 
 /// An append-only table in one holder's hands.
@@ -27,7 +29,7 @@ pub(crate) struct CursorWay {
     settings: Settings,
     sql: CursorSql,
     saved: SavedSql,
-    decoder: Decoder,
+    decoder: Arc<Decoder>,
     fence: Fence,
     /// What was loaded under the lease; none without it.
     loaded: Option<Loaded>,
@@ -47,7 +49,7 @@ impl CursorWay {
             },
             sql: CursorSql::new(layout, &names),
             saved: SavedSql { outbox: outbox.to_owned() },
-            decoder: Decoder::new(layout),
+            decoder: Arc::new(Decoder::new(layout)),
             fence: Fence::new(&names, outbox, &config.holder, ttl_us),
             loaded: None,
         }
@@ -58,10 +60,10 @@ impl CursorWay {
         connection: &mut Connection,
         now: Timestamp,
         ask: &Ask,
-    ) -> Result<Claimed<Hold>, SourceError> {
+    ) -> Result<Answer, SourceError> {
         match self.try_claim(connection, now, ask) {
             // Lost while nothing was in hand: nothing is void, another relay is at work.
-            Err(SourceError::Fenced) => Ok(Claimed::Standby),
+            Err(SourceError::Fenced) => Ok(Claimed::Standby.into()),
             claimed => claimed,
         }
     }
@@ -71,11 +73,11 @@ impl CursorWay {
         connection: &mut Connection,
         now: Timestamp,
         ask: &Ask,
-    ) -> Result<Claimed<Hold>, SourceError> {
+    ) -> Result<Answer, SourceError> {
         let place = self.place.clone();
         let failed = |error| source_error(&place, error);
         if !self.hold_lease(connection, now).map_err(failed)? {
-            return Ok(Claimed::Standby);
+            return Ok(Claimed::Standby.into());
         }
         let mut rows = 0;
         loop {
@@ -88,26 +90,23 @@ impl CursorWay {
                 Reader { connection: &*connection, sql: &self.sql, decoder: &self.decoder, now, ask };
             let page = loaded.page(&reader, &mut gate, claim).map_err(failed)?;
             rows += page.rows;
-            if page.entries.is_empty() {
+            if page.ids.is_empty() {
                 self.persist(connection, None)?;
                 let loaded = self.loaded.as_ref().ok_or(SourceError::Fenced)?;
                 if page.more && !page.full && rows < limits::SCAN_ROWS_MAX {
                     continue;
                 }
-                return Ok(Claimed::Nothing(Idle {
-                    more: page.more && !page.full,
-                    ..loaded.cursor.idle(now)
-                }));
+                let idle = Idle { more: page.more && !page.full, ..loaded.cursor.idle(now) };
+                return Ok(Claimed::Nothing(idle).into());
             }
-            let ids: Vec<i64> = page.entries.iter().filter_map(|entry| entry.id.int()).collect();
-            loaded.hand_out(claim, ids, &page.again);
+            loaded.hand_out(claim, page.ids, &page.again);
             match self.mark(connection, &page.again) {
                 Ok(true) => {}
                 // An operator's verb came in between, and what it changed may be among these; or the lease is gone.
                 Ok(false) => {
                     self.drop_claim(claim);
                     if !self.hold_lease(connection, now).map_err(failed)? {
-                        return Ok(Claimed::Standby);
+                        return Ok(Claimed::Standby.into());
                     }
                     continue;
                 }
@@ -120,7 +119,7 @@ impl CursorWay {
                 claim: i64::try_from(claim).unwrap_or(i64::MAX),
                 fence: self.fence.held().unwrap_or(0),
             };
-            return Ok(Claimed::Batch(Claim { hold, entries: page.entries, more: page.more }));
+            return Ok(Answer::Unread { hold, rows: page.taken, more: page.more });
         }
     }
 

@@ -1,4 +1,4 @@
-//! Rows become entries: a batch is copied once, into one buffer, and its entries borrow from there.
+//! Rows become entries, which share the buffer that the rows were copied into.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,12 @@ use jiff::Timestamp;
 use postrider_core::entry::Flaw;
 use postrider_core::envelope::Trace;
 use postrider_core::layout::{Column, Order, Payload, TimeForm, Zone};
-use postrider_core::{Arena, Entry, EntryId, Envelope, Key, Layout, Text, limits};
+use postrider_core::route::Kind;
+use postrider_core::{Entry, EntryId, Envelope, Key, Layout, Text, limits};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use crate::raw::{RawRow, RawRows, SealedRows};
 use crate::sql::Field;
 
 /// What the layout says of reading.
@@ -22,6 +24,8 @@ pub(crate) struct Decoder {
     zone: Zone,
     payload: Payload,
     keeps_order: bool,
+    /// What a row counts for in the limits beside the bytes of its columns.
+    row_bytes: usize,
 }
 
 impl Decoder {
@@ -34,6 +38,7 @@ impl Decoder {
             zone: layout.zone,
             payload: layout.payload,
             keeps_order: layout.order == Order::Key,
+            row_bytes: Entry::OVERHEAD_BYTES,
         };
         let parts = [
             (Field::EventId, &columns.event_id),
@@ -62,7 +67,13 @@ impl Decoder {
         if columns.source.is_none() {
             decoder.constants[Field::Source as usize] = Some(Text::from(format!("/{}", layout.name)));
         }
+        decoder.row_bytes += decoder.constants.iter().flatten().map(|text| text.len()).sum::<usize>();
         decoder
+    }
+
+    /// Begins with the first row of a batch.
+    pub(crate) fn begin(&self) -> Decoding<'_> {
+        Decoding { decoder: self, before: Default::default() }
     }
 
     /// Reads keys even where order is not kept.
@@ -81,50 +92,25 @@ impl Decoder {
     }
 }
 
-/// Rows of one claim, as entries.
+/// Rows of one claim.
 #[derive(Debug)]
 pub(crate) struct Batch<'d> {
     decoder: &'d Decoder,
-    arena: Arena,
-    entries: Vec<Entry>,
-    bytes: usize,
-    /// What the row before had: most rows of a table have the same source, type and kind of aggregate.
-    before: [Option<Text>; Field::Payload as usize],
-}
-
-/// How large a batch was.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Size {
-    bytes: usize,
-    rows: usize,
+    rows: RawRows,
 }
 
 impl<'d> Batch<'d> {
     pub(crate) fn new(decoder: &'d Decoder) -> Self {
-        Self::sized(decoder, Size::default())
-    }
-
-    /// One that will be about as large as one before it.
-    pub(crate) fn sized(decoder: &'d Decoder, size: Size) -> Self {
-        let arena = Arena::with_capacity(size.bytes + size.bytes / 8);
-        Self { decoder, arena, entries: Vec::with_capacity(size.rows), bytes: 0, before: Default::default() }
-    }
-
-    pub(crate) fn size(&self) -> Size {
-        Size { bytes: self.arena.len(), rows: self.entries.len() }
+        Self { decoder, rows: RawRows::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.rows.len()
     }
 
     /// Bytes gathered so far, as the limits count them.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn finish(self) -> Vec<Entry> {
-        self.entries
+        self.rows.bytes() + self.rows.len() * self.decoder.row_bytes
     }
 
     /// Copies a row in; one whose id is neither number nor text cannot be settled and is left out.
@@ -134,34 +120,82 @@ impl<'d> Batch<'d> {
         retries: u32,
         retries_max: Option<u32>,
     ) -> rusqlite::Result<()> {
-        let id = match row.get_ref(Field::Id as usize)? {
+        self.rows.read(row, retries, retries_max)
+    }
+
+    /// The rows as they are, to be decoded elsewhere.
+    pub(crate) fn seal(self) -> SealedRows {
+        self.rows.seal()
+    }
+
+    pub(crate) fn finish(self) -> Vec<Entry> {
+        let (mut entries, mut decoding) = (Vec::with_capacity(self.len()), self.decoder.begin());
+        let rows = self.rows.seal();
+        entries.extend(rows.iter().map(|row| decoding.entry(row)));
+        entries
+    }
+}
+
+/// Decodes one row after the other.
+pub(crate) struct Decoding<'d> {
+    decoder: &'d Decoder,
+    /// What the row before had: most rows of a table have the same source, type and kind of aggregate.
+    before: [Option<Text>; Field::Payload as usize],
+}
+
+impl Decoding<'_> {
+    pub(crate) fn entry(&mut self, row: RawRow<'_>) -> Entry {
+        let mut reader = self.reader(row);
+        let own_key = reader.own_key();
+        let envelope = reader.envelope(own_key.as_ref());
+        let flaw = reader.flaw.take().map(Flaw);
+        let id = match row.get(Field::Id) {
             ValueRef::Integer(id) => EntryId::Int(id),
-            ValueRef::Text(text) => match self.arena.text(text) {
-                Some(id) => EntryId::Text(id),
-                None => return Ok(()),
-            },
-            _ => return Ok(()),
+            _ => EntryId::Text(Text::try_from(row.share(Field::Id)).unwrap_or_default()),
         };
-        let mut flaw = None;
-        let (arena, before) = (&mut self.arena, &mut self.before);
-        let mut reader = Reader { decoder: self.decoder, arena, before, row, flaw: &mut flaw };
-        let own_key = reader.text(Field::Key)?.filter(|key| !key.is_empty());
-        let envelope = reader.envelope(own_key.as_ref())?;
-        let key = if self.decoder.keeps_order { key(&envelope, own_key) } else { None };
-        let entry = Entry { id, envelope, key, retries, retries_max, flaw: flaw.map(Flaw) };
-        self.bytes += entry.bytes();
-        self.entries.push(entry);
-        Ok(())
+        let key = match own_key {
+            _ if !self.decoder.keeps_order => None,
+            Some(id) => Some(key_of_its_own(id)),
+            None => aggregate_key(envelope.aggregate_id.clone(), || envelope.aggregate_type.clone()),
+        };
+        Entry { id, envelope, key, retries: row.retries(), retries_max: row.retries_max(), flaw }
+    }
+
+    /// The key that [`Self::entry`] will find.
+    pub(crate) fn key(&mut self, row: RawRow<'_>) -> Option<Key> {
+        if !self.decoder.keeps_order {
+            return None;
+        }
+        let mut reader = self.reader(row);
+        match reader.own_key() {
+            Some(id) => Some(key_of_its_own(id)),
+            None => {
+                let id = reader.text(Field::AggregateId)?;
+                aggregate_key(id, || reader.text(Field::AggregateType).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The kind that its envelope will be of.
+    pub(crate) fn kind(&mut self, row: RawRow<'_>) -> Kind {
+        let mut reader = self.reader(row);
+        Kind {
+            event_type: reader.text(Field::Type).unwrap_or_default(),
+            aggregate_type: reader.text(Field::AggregateType).unwrap_or_default(),
+        }
+    }
+
+    fn reader<'a>(&'a mut self, row: RawRow<'a>) -> Reader<'a> {
+        Reader { decoder: self.decoder, before: &mut self.before, row, flaw: None }
     }
 }
 
 /// Reads the parts of one row; the first that is none is its flaw.
-struct Reader<'a, 'r> {
+struct Reader<'a> {
     decoder: &'a Decoder,
-    arena: &'a mut Arena,
     before: &'a mut [Option<Text>; Field::Payload as usize],
-    row: &'a Row<'r>,
-    flaw: &'a mut Option<String>,
+    row: RawRow<'a>,
+    flaw: Option<String>,
 }
 
 /// The parts that an event is not one without.
@@ -171,44 +205,45 @@ const REQUIRED: [Field; 5] =
 /// The parts that neighbours often share.
 const REPEATED: [Field; 4] = [Field::Source, Field::Type, Field::AggregateType, Field::ContentType];
 
-impl Reader<'_, '_> {
-    fn envelope(&mut self, own_key: Option<&Text>) -> rusqlite::Result<Envelope> {
-        let aggregate_id = self.text(Field::AggregateId)?.unwrap_or_default();
-        let trace = match self.text(Field::Trace)? {
-            Some(parent) => Some(Trace { parent, state: self.text(Field::TraceState)? }),
-            None => None,
-        };
-        Ok(Envelope {
-            id: self.text(Field::EventId)?.unwrap_or_default(),
-            source: self.text(Field::Source)?.unwrap_or_default(),
-            event_type: self.text(Field::Type)?.unwrap_or_default(),
-            time: self.time()?,
-            content_type: self.text(Field::ContentType)?,
-            aggregate_type: self.text(Field::AggregateType)?.unwrap_or_default(),
-            partition_key: own_key.filter(|key| **key != aggregate_id).cloned(),
-            aggregate_id,
-            sequence: self.sequence()?,
-            trace,
-            extensions: self.extensions()?,
-            data: self.payload()?,
-        })
+impl Reader<'_> {
+    fn own_key(&mut self) -> Option<Text> {
+        self.text(Field::Key).filter(|key| !key.is_empty())
     }
 
-    fn text(&mut self, field: Field) -> rusqlite::Result<Option<Text>> {
+    fn envelope(&mut self, own_key: Option<&Text>) -> Envelope {
+        let aggregate_id = self.text(Field::AggregateId).unwrap_or_default();
+        let parent = self.text(Field::Trace);
+        Envelope {
+            id: self.text(Field::EventId).unwrap_or_default(),
+            source: self.text(Field::Source).unwrap_or_default(),
+            event_type: self.text(Field::Type).unwrap_or_default(),
+            time: self.time(),
+            content_type: self.text(Field::ContentType),
+            aggregate_type: self.text(Field::AggregateType).unwrap_or_default(),
+            partition_key: own_key.filter(|key| **key != aggregate_id).cloned(),
+            aggregate_id,
+            sequence: self.sequence(),
+            trace: parent.map(|parent| Trace { parent, state: self.text(Field::TraceState) }),
+            extensions: self.extensions(),
+            data: self.payload(),
+        }
+    }
+
+    fn text(&mut self, field: Field) -> Option<Text> {
         let at = field as usize;
         if let Some(constant) = &self.decoder.constants[at] {
-            return Ok(Some(constant.clone()));
+            return Some(constant.clone());
         }
-        Ok(match self.row.get_ref(at)? {
+        match self.row.get(field) {
             ValueRef::Text(text) if REPEATED.contains(&field) => {
                 if self.before[at].as_ref().is_none_or(|before| before.as_bytes() != text) {
-                    self.before[at] = self.utf_8(field, text);
+                    self.before[at] = self.utf_8(field);
                 }
                 self.before[at].clone()
             }
-            ValueRef::Text(text) => self.utf_8(field, text),
-            ValueRef::Integer(number) => self.arena.text(number.to_string().as_bytes()),
-            ValueRef::Real(number) => self.arena.text(number.to_string().as_bytes()),
+            ValueRef::Text(_) => self.utf_8(field),
+            ValueRef::Integer(number) => Some(number.to_string().into()),
+            ValueRef::Real(number) => Some(number.to_string().into()),
             ValueRef::Blob(_) => {
                 self.blame(|| format!("column {} holds bytes where a text is expected", field.key()));
                 None
@@ -219,32 +254,32 @@ impl Reader<'_, '_> {
                 }
                 None
             }
-        })
+        }
     }
 
-    fn utf_8(&mut self, field: Field, text: &[u8]) -> Option<Text> {
-        let text = self.arena.text(text);
+    fn utf_8(&mut self, field: Field) -> Option<Text> {
+        let text = Text::try_from(self.row.share(field)).ok();
         if text.is_none() {
             self.blame(|| format!("column {} is not UTF-8", field.key()));
         }
         text
     }
 
-    fn time(&mut self) -> rusqlite::Result<Timestamp> {
+    fn time(&mut self) -> Timestamp {
         let decoder = self.decoder;
         let time = match &decoder.constants[Field::Time as usize] {
             Some(constant) => decoder.zone.read(constant),
-            None => decoder.time(self.row.get_ref(Field::Time as usize)?, decoder.time_form),
+            None => decoder.time(self.row.get(Field::Time), decoder.time_form),
         };
         if time.is_none() {
             self.blame(|| "column time holds no time of the layout's form".into());
         }
-        Ok(time.unwrap_or_default())
+        time.unwrap_or_default()
     }
 
-    fn sequence(&mut self) -> rusqlite::Result<Option<i64>> {
+    fn sequence(&mut self) -> Option<i64> {
         let parsed = |text: &str| text.parse().ok();
-        let value = self.row.get_ref(Field::Sequence as usize)?;
+        let value = self.row.get(Field::Sequence);
         let sequence = match value {
             ValueRef::Integer(number) => Some(number),
             ValueRef::Text(text) => std::str::from_utf8(text).ok().and_then(parsed),
@@ -254,29 +289,29 @@ impl Reader<'_, '_> {
         if sequence.is_none() && value != ValueRef::Null {
             self.blame(|| "column sequence holds no whole number".into());
         }
-        Ok(sequence)
+        sequence
     }
 
-    fn extensions(&mut self) -> rusqlite::Result<BTreeMap<Text, Text>> {
-        let Some(json) = self.text(Field::Extensions)? else { return Ok(BTreeMap::new()) };
-        Ok(attributes(&json).unwrap_or_else(|why| {
+    fn extensions(&mut self) -> BTreeMap<Text, Text> {
+        let Some(json) = self.text(Field::Extensions) else { return BTreeMap::new() };
+        attributes(&json).unwrap_or_else(|why| {
             self.blame(|| why);
             BTreeMap::new()
-        }))
+        })
     }
 
-    fn payload(&mut self) -> rusqlite::Result<Bytes> {
-        Ok(match self.row.get_ref(Field::Payload as usize)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => self.arena.bytes(bytes),
+    fn payload(&mut self) -> Bytes {
+        match self.row.get(Field::Payload) {
+            ValueRef::Text(_) | ValueRef::Blob(_) => self.row.share(Field::Payload),
             ValueRef::Null if self.decoder.payload == Payload::Bytes => Bytes::new(),
             ValueRef::Null => {
                 self.blame(|| "column payload is NULL".into());
                 Bytes::new()
             }
             // A number is a JSON document too, and SQLite keeps one as such.
-            ValueRef::Integer(number) => self.arena.bytes(number.to_string().as_bytes()),
-            ValueRef::Real(number) => self.arena.bytes(number.to_string().as_bytes()),
-        })
+            ValueRef::Integer(number) => number.to_string().into(),
+            ValueRef::Real(number) => number.to_string().into(),
+        }
     }
 
     fn blame(&mut self, why: impl FnOnce() -> String) {
@@ -284,12 +319,13 @@ impl Reader<'_, '_> {
     }
 }
 
-fn key(envelope: &Envelope, own: Option<Text>) -> Option<Key> {
-    match own {
-        Some(id) => Some(Key { scope: Text::new(), id }),
-        None if envelope.aggregate_id.is_empty() => None,
-        None => Some(Key { scope: envelope.aggregate_type.clone(), id: envelope.aggregate_id.clone() }),
-    }
+fn key_of_its_own(id: Text) -> Key {
+    Key { scope: Text::new(), id }
+}
+
+/// An aggregate's id is scoped by its type.
+fn aggregate_key(id: Text, aggregate_type: impl FnOnce() -> Text) -> Option<Key> {
+    (!id.is_empty()).then(|| Key { scope: aggregate_type(), id })
 }
 
 /// A JSON object of texts; numbers and booleans are taken as they are written.

@@ -15,7 +15,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::config::Config;
 use crate::connection::{Durable, set_durable};
-use crate::decode::{Decoder, Size};
+use crate::decode::Decoder;
 use crate::fault::source_error;
 use crate::fence::{Fence, Standing};
 use crate::holders::holders;
@@ -49,8 +49,6 @@ pub(crate) struct LeaseWay {
     epoch: Option<i64>,
     holders: HashMap<Key, Rank>,
     pass: Pass,
-    /// How large the last batch was.
-    size: Size,
     /// Whether the last claim stopped at a limit.
     more: bool,
     claims: i64,
@@ -78,7 +76,6 @@ impl LeaseWay {
             epoch: None,
             holders: HashMap::new(),
             pass: Pass::default(),
-            size: Size::default(),
             more: false,
             claims: 0,
             open: HashMap::new(),
@@ -199,7 +196,6 @@ impl LeaseWay {
             leased_at_form: self.leased_at_form,
             lease_ttl: self.ttl,
             holders: &self.holders,
-            size: self.size,
             now,
         }
     }
@@ -225,7 +221,6 @@ impl LeaseWay {
 
     fn hand_out(&mut self, claim: i64, now: Timestamp, mut found: Found) -> Claimed<Hold> {
         self.pass = std::mem::take(&mut found.pass);
-        self.size = found.size;
         self.more = found.idle.more;
         if found.entries.is_empty() {
             return Claimed::Nothing(found.idle);

@@ -1,18 +1,21 @@
 //! What a cursor knows while it holds the lease.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use postrider_core::cursor::{Cursor, Offer, Settings};
-use postrider_core::route::Gate;
+use postrider_core::cursor::{Cursor, Offer, Row, Settings};
+use postrider_core::route::{Gate, Kind};
 use postrider_core::source::Ask;
-use postrider_core::{Entry, Settlement, limits};
+use postrider_core::{Entry, Key, Settlement, limits};
 use rusqlite::Connection;
+use rusqlite::types::ValueRef;
 
-use crate::decode::{Batch, Decoder, Size};
+use crate::decode::{Batch, Decoder};
+use crate::raw::{RawRow, SealedRows};
 use crate::reading;
 use crate::saved::SavedSql;
-use crate::sql::CursorSql;
+use crate::sql::{CursorSql, Field};
 
 /// What a cursor knows while it holds the lease.
 pub(crate) struct Loaded {
@@ -23,8 +26,6 @@ pub(crate) struct Loaded {
     pub(crate) returned: BTreeSet<i64>,
     /// Rows that are marked one by one as being in this holder's hands.
     pub(crate) again: BTreeSet<i64>,
-    /// How large the last batch was.
-    size: Size,
 }
 
 /// What a claim reads by.
@@ -32,19 +33,61 @@ pub(crate) struct Loaded {
 pub(crate) struct Reader<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) sql: &'a CursorSql,
-    pub(crate) decoder: &'a Decoder,
+    pub(crate) decoder: &'a Arc<Decoder>,
     pub(crate) now: Timestamp,
     pub(crate) ask: &'a Ask,
 }
 
 /// What a page of rows brought.
 pub(crate) struct Page {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) taken: Taken,
+    /// The ids of what was taken.
+    pub(crate) ids: Vec<i64>,
     /// Ids that had been set aside before they were handed out.
     pub(crate) again: Vec<i64>,
     pub(crate) full: bool,
     pub(crate) more: bool,
     pub(crate) rows: usize,
+}
+
+/// Rows that were taken, to be decoded by whoever asked for them: the thread that owns the connection reads on.
+pub(crate) struct Taken {
+    decoder: Arc<Decoder>,
+    rows: SealedRows,
+    /// Of each row that was taken, how many retries were scheduled; none of those that were passed by.
+    retries: Vec<Option<u32>>,
+}
+
+impl Taken {
+    pub(crate) fn entries(self) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(self.retries.len());
+        let mut decoding = self.decoder.begin();
+        for (row, retries) in self.rows.iter().zip(self.retries) {
+            entries.extend(retries.map(|retries| Entry { retries, ..decoding.entry(row) }));
+        }
+        entries
+    }
+}
+
+/// What a cursor asks of a row before it is decoded.
+struct Offered<'a> {
+    decoder: &'a Decoder,
+    row: RawRow<'a>,
+    key: Option<Key>,
+}
+
+impl Row for Offered<'_> {
+    fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
+    fn kind(&self) -> Kind {
+        self.decoder.begin().kind(self.row)
+    }
+
+    fn retries(&self) -> u32 {
+        self.row.retries()
+    }
 }
 
 /// Stands for a row of a claim that was settled: indexes must not shift.
@@ -60,14 +103,7 @@ impl Loaded {
         let (_, epoch) = saved.position(connection, sql)?;
         saved.start_over(connection, sql)?;
         let cursor = Cursor::load(saved.load(connection, sql)?, settings);
-        Ok(Self {
-            cursor,
-            epoch,
-            open: HashMap::new(),
-            returned: BTreeSet::new(),
-            again: BTreeSet::new(),
-            size: Size::default(),
-        })
+        Ok(Self { cursor, epoch, open: HashMap::new(), returned: BTreeSet::new(), again: BTreeSet::new() })
     }
 
     /// Reads rows in one snapshot and offers them in order. Memory is bounded by the limits of the claim: what is passed by
@@ -82,30 +118,36 @@ impl Loaded {
         let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
         let plan = self.cursor.reading(now, limit, gate, None);
         let read_to = plan.after;
-        let mut batch = Batch::sized(decoder, self.size);
+        let mut batch = Batch::new(decoder);
         let complete = reading::read(connection, sql, &plan, ask.bytes_max, &mut batch)?;
         let rows = batch.len();
-        self.size = batch.size();
         let mut scan = self.cursor.scan(claim, plan, gate);
-        let (mut again, mut stopped) = (Vec::new(), false);
-        let mut entries = batch.finish();
-        entries.retain_mut(|entry| {
-            let Some(id) = entry.id.int().filter(|_| !stopped) else { return false };
-            match scan.offer(id, entry) {
-                Offer::Take { retries } => {
-                    entry.retries = retries;
+        let rows_read = batch.seal();
+        let mut decoding = decoder.begin();
+        let (mut ids, mut again, mut stopped) = (Vec::with_capacity(rows), Vec::new(), false);
+        let mut retries = Vec::with_capacity(rows);
+        for row in rows_read.iter() {
+            let ValueRef::Integer(id) = row.get(Field::Id) else {
+                retries.push(None);
+                continue;
+            };
+            let key = decoding.key(row);
+            match scan.offer(id, &Offered { decoder, row, key }) {
+                Offer::Take { retries: counted } => {
+                    retries.push(Some(counted));
+                    ids.push(id);
                     again.extend((id <= read_to).then_some(id));
-                    true
                 }
-                Offer::Pass => false,
+                Offer::Pass => retries.push(None),
                 Offer::Stop => {
                     stopped = true;
-                    false
+                    break;
                 }
             }
-        });
+        }
         let scanned = scan.finish(complete && !stopped);
-        Ok(Page { entries, again, full: scanned.full, more: !complete, rows })
+        let taken = Taken { decoder: Arc::clone(decoder), rows: rows_read, retries };
+        Ok(Page { taken, ids, again, full: scanned.full, more: !complete, rows })
     }
 
     pub(crate) fn hand_out(&mut self, claim: u64, ids: Vec<i64>, again: &[i64]) {

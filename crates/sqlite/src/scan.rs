@@ -11,7 +11,7 @@ use postrider_core::{Entry, EntryId, Key, Text, limits};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use crate::decode::{Batch, Decoder, Size};
+use crate::decode::{Batch, Decoder};
 use crate::ids;
 use crate::rank::Rank;
 use crate::run::{Flow, each};
@@ -30,8 +30,6 @@ pub(crate) struct Scanner<'a> {
     pub(crate) lease_ttl: Duration,
     /// The first dead row of each key that holds it.
     pub(crate) holders: &'a HashMap<Key, Rank>,
-    /// How large the last batch was.
-    pub(crate) size: Size,
     pub(crate) now: Timestamp,
 }
 
@@ -48,8 +46,6 @@ pub(crate) struct Found {
     pub(crate) entries: Vec<Entry>,
     /// The rows' versions before the claim, in the order of the entries.
     pub(crate) versions: Vec<i64>,
-    /// How large the last page was.
-    pub(crate) size: Size,
     /// Where the next scan goes on.
     pub(crate) pass: Pass,
     pub(crate) idle: Idle,
@@ -91,7 +87,6 @@ impl Scanner<'_> {
             let page = self.page(ask, entries_max, &mut found)?;
             rows += page.rows;
             bytes += page.batch.bytes();
-            found.size = page.batch.size();
             let (more, last) = (page.more, page.last.clone());
             let cut = self.take(page, &mut gate, entries_max, &mut found);
             if !cut && !more {
@@ -114,13 +109,8 @@ impl Scanner<'_> {
 
     /// Reads the next rows that are due and in nobody's hands.
     fn page(&self, ask: &Ask, entries_max: usize, found: &mut Found) -> rusqlite::Result<Page<'_>> {
-        let mut page = Page {
-            batch: Batch::sized(self.decoder, self.size),
-            items: Vec::new(),
-            rows: 0,
-            last: None,
-            more: false,
-        };
+        let mut page =
+            Page { batch: Batch::new(self.decoder), items: Vec::new(), rows: 0, last: None, more: false };
         let from = found.pass.from.as_ref();
         let sql = if from.is_some() { &self.sql.scan_on } else { &self.sql.scan };
         let (lead, id) = (from.map(|rank| rank.lead.clone()), from.map(|rank| ids::value(&rank.id)));

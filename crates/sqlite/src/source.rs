@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_core::clock::Clock;
 use postrider_core::layout::Way;
-use postrider_core::source::{Ask, Claimed, Settles, Source, SourceError, SourceFeatures};
+use postrider_core::source::{Ask, Claim, Claimed, Settles, Source, SourceError, SourceFeatures};
 use postrider_core::{Fault, Settlement};
 use rusqlite::Connection;
 
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::connection::{Worker, open};
 use crate::cursor::CursorWay;
 use crate::lease::LeaseWay;
+use crate::loaded::Taken;
 use crate::table::inspect;
 
 /// Opens an outbox for a relay.
@@ -60,6 +61,42 @@ impl Hold {
     }
 }
 
+/// What the thread answers to a claim.
+pub(crate) enum Answer {
+    Claimed(Claimed<Hold>),
+    /// Rows that are yet to be decoded: on the relay's thread, while this one reads on.
+    Unread {
+        hold: Hold,
+        rows: Taken,
+        more: bool,
+    },
+}
+
+impl Answer {
+    fn claimed(self) -> Claimed<Hold> {
+        match self {
+            Self::Claimed(claimed) => claimed,
+            Self::Unread { hold, rows, more } => {
+                Claimed::Batch(Claim { hold, entries: rows.entries(), more })
+            }
+        }
+    }
+
+    fn hold(&self) -> Option<&Hold> {
+        match self {
+            Self::Unread { hold, .. } => Some(hold),
+            Self::Claimed(Claimed::Batch(claim)) => Some(&claim.hold),
+            Self::Claimed(_) => None,
+        }
+    }
+}
+
+impl From<Claimed<Hold>> for Answer {
+    fn from(claimed: Claimed<Hold>) -> Self {
+        Self::Claimed(claimed)
+    }
+}
+
 struct State {
     connection: Connection,
     clock: Arc<dyn Clock>,
@@ -88,17 +125,17 @@ impl Source for SqliteSource {
         let claim = move |state: &mut State| {
             let now = state.clock.now();
             match &mut state.holding {
-                Holding::Lease(way) => way.claim(&mut state.connection, now, &ask),
+                Holding::Lease(way) => way.claim(&mut state.connection, now, &ask).map(Answer::Claimed),
                 Holding::Cursor(way) => way.claim(&mut state.connection, now, &ask),
             }
         };
         // A claim that nobody waits for any more would be held until its lease ends.
-        let give_back = |state: &mut State, claimed| {
-            if let Claimed::Batch(claim) = claimed {
-                let _ = state.release(&claim.hold);
+        let give_back = |state: &mut State, answer: Answer| {
+            if let Some(hold) = answer.hold() {
+                let _ = state.release(hold);
             }
         };
-        self.worker.run_or_undo(claim, give_back).await
+        self.worker.run_or_undo(claim, give_back).await.map(Answer::claimed)
     }
 
     async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {

@@ -4,6 +4,7 @@ use postrider_core::Layout;
 use postrider_core::layout::Column;
 
 use super::Names;
+use crate::row_ids::RowIds;
 
 /// What a column of a new row holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,16 +38,21 @@ pub(crate) struct AppendSql {
     sized: Vec<String>,
     /// ?1 outbox, ?2 key, ?3 event id, ?4 time.
     pub(crate) remember: String,
-    /// ?1 outbox, ?2 key, ?3 the row's id.
+    /// ?1 outbox, ?2 key, ?3 the row's id, ?4 the event's.
     pub(crate) complete: String,
     /// ?1 outbox, ?2 key: the event's id and the row's.
     pub(crate) recall: String,
 }
 
+/// ?1 table, ?2 schema, ?3 column: how it is declared, and whether it is the primary key, alone.
+pub(crate) const ID_COLUMN: &str = "\
+    select type, pk > 0 and (select count(*) from pragma_table_xinfo(?1, ?2) where pk > 0) = 1 \
+    from pragma_table_xinfo(?1, ?2) where name = ?3 collate nocase";
+
 impl AppendSql {
-    /// `id_counts` says that the table hands out ids itself.
-    pub(crate) fn new(layout: &Layout, names: &Names, id_counts: bool) -> Self {
-        let slots = slots(layout, id_counts);
+    /// `row_ids` says who gives new rows their ids.
+    pub(crate) fn new(layout: &Layout, names: &Names, row_ids: RowIds) -> Self {
+        let slots = slots(layout, row_ids);
         let columns = slots.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
         let id =
             layout.columns.id.as_ref().and_then(Column::name).expect("a valid layout names its id").quoted();
@@ -64,7 +70,10 @@ impl AppendSql {
                 "insert into {} (outbox, key, event_id, written_at) values (?1, ?2, ?3, ?4) on conflict do nothing",
                 names.idempotency
             ),
-            complete: format!("update {} set entry = ?3 where outbox = ?1 and key = ?2", names.idempotency),
+            complete: format!(
+                "update {} set entry = ?3, event_id = ?4 where outbox = ?1 and key = ?2",
+                names.idempotency
+            ),
             recall: format!(
                 "select event_id, entry from {} where outbox = ?1 and key = ?2",
                 names.idempotency
@@ -82,19 +91,20 @@ impl AppendSql {
     }
 }
 
-fn slots(layout: &Layout, id_counts: bool) -> Vec<(String, Slot)> {
+fn slots(layout: &Layout, row_ids: RowIds) -> Vec<(String, Slot)> {
     let columns = &layout.columns;
     let mut slots: Vec<(String, Slot)> = Vec::new();
+    let quoted = |column: &Option<Column>| column.as_ref().and_then(Column::name).map(|name| name.quoted());
+    let assigned = quoted(&columns.id).filter(|_| row_ids != RowIds::Event);
     let mut put = |column: &Option<Column>, slot: Slot| {
-        if let Some(name) = column.as_ref().and_then(Column::name).map(|name| name.quoted())
+        if let Some(name) = quoted(column)
+            && assigned.as_ref() != Some(&name)
             && slots.iter().all(|(taken, _)| *taken != name)
         {
             slots.push((name, slot));
         }
     };
-    if !id_counts {
-        put(&columns.id, Slot::EventId);
-    }
+    put(&columns.id, Slot::EventId);
     put(&columns.event_id, Slot::EventId);
     put(&columns.event_type, Slot::Type);
     put(&columns.source, Slot::Source);

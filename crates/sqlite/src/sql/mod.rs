@@ -9,7 +9,7 @@ mod store;
 
 use postrider_core::Layout;
 
-pub(crate) use append::{AppendSql, Slot};
+pub(crate) use append::{AppendSql, ID_COLUMN, Slot};
 pub(crate) use cursor::CursorSql;
 pub(crate) use depth::DepthSql;
 pub(crate) use fields::Field;

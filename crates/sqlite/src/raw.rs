@@ -1,0 +1,205 @@
+//! Rows as a statement gave them: copied once, so that the thread that owns the connection only reads. What they mean
+//! is found out later, by whoever asked for them.
+
+use bytes::Bytes;
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use crate::sql::Field;
+
+const COLUMNS: usize = Field::Payload as usize + 1;
+
+/// A buffer that is full is followed by one as large as all before it together, within these bounds: allocators hand out
+/// again what is not too large.
+const CHUNK_BYTES_MIN: usize = 4 * 1024;
+const CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// Rows that are being read.
+#[derive(Debug, Default)]
+pub(crate) struct RawRows {
+    full: Vec<Chunk<Vec<u8>>>,
+    last: Chunk<Vec<u8>>,
+    rows: usize,
+    bytes: usize,
+    row_bytes_max: usize,
+}
+
+/// Rows that were read: their texts are shared slices from here on.
+#[derive(Debug)]
+pub(crate) struct SealedRows {
+    chunks: Vec<Chunk<Bytes>>,
+}
+
+#[derive(Debug, Default)]
+struct Chunk<B> {
+    buffer: B,
+    rows: Vec<Cells>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cells {
+    columns: [Cell; COLUMNS],
+    retries: u32,
+    retries_max: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Span),
+    Blob(Span),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl RawRows {
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of all columns.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Copies a row in; one whose id is neither number nor text cannot be settled and is left out.
+    pub(crate) fn read(
+        &mut self,
+        row: &Row<'_>,
+        retries: u32,
+        retries_max: Option<u32>,
+    ) -> rusqlite::Result<()> {
+        match row.get_ref(Field::Id as usize)? {
+            ValueRef::Integer(_) => {}
+            ValueRef::Text(id) if std::str::from_utf8(id).is_ok() => {}
+            _ => return Ok(()),
+        }
+        self.make_room();
+        let Chunk { buffer, rows } = &mut self.last;
+        let before = buffer.len();
+        let mut cells = Cells { columns: [Cell::Null; COLUMNS], retries, retries_max };
+        for (at, cell) in cells.columns.iter_mut().enumerate() {
+            *cell = match row.get_ref(at)? {
+                ValueRef::Null => continue,
+                ValueRef::Integer(number) => Cell::Integer(number),
+                ValueRef::Real(number) => Cell::Real(number),
+                ValueRef::Text(text) => Cell::Text(put(buffer, text)),
+                ValueRef::Blob(bytes) => Cell::Blob(put(buffer, bytes)),
+            };
+        }
+        rows.push(cells);
+        let bytes = buffer.len() - before;
+        self.rows += 1;
+        self.bytes += bytes;
+        self.row_bytes_max = self.row_bytes_max.max(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn seal(self) -> SealedRows {
+        let seal = |Chunk { buffer, rows }| Chunk { buffer: Bytes::from(buffer), rows };
+        SealedRows { chunks: self.full.into_iter().chain([self.last]).map(seal).collect() }
+    }
+
+    /// A row is never torn. One that is larger than all before it makes its buffer grow.
+    fn make_room(&mut self) {
+        let Chunk { buffer, rows } = &mut self.last;
+        if buffer.capacity() - buffer.len() > self.row_bytes_max {
+            return;
+        }
+        let bytes = self.bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX).max(self.row_bytes_max + 1);
+        let next = Chunk { buffer: Vec::with_capacity(bytes), rows: Vec::with_capacity(rows.len()) };
+        let full = std::mem::replace(&mut self.last, next);
+        self.full.extend(Some(full).filter(|full| !full.rows.is_empty()));
+    }
+}
+
+impl SealedRows {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RawRow<'_>> {
+        self.chunks
+            .iter()
+            .flat_map(|chunk| chunk.rows.iter().map(|cells| RawRow { buffer: &chunk.buffer, cells }))
+    }
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawRow<'a> {
+    buffer: &'a Bytes,
+    cells: &'a Cells,
+}
+
+impl<'a> RawRow<'a> {
+    pub(crate) fn get(&self, field: Field) -> ValueRef<'a> {
+        let slice = |span: Span| &self.buffer[span.start as usize..span.end as usize];
+        match self.cells.columns[field as usize] {
+            Cell::Null => ValueRef::Null,
+            Cell::Integer(number) => ValueRef::Integer(number),
+            Cell::Real(number) => ValueRef::Real(number),
+            Cell::Text(span) => ValueRef::Text(slice(span)),
+            Cell::Blob(span) => ValueRef::Blob(slice(span)),
+        }
+    }
+
+    /// The bytes of a text or blob, shared; empty for anything else.
+    pub(crate) fn share(&self, field: Field) -> Bytes {
+        match self.cells.columns[field as usize] {
+            Cell::Text(span) | Cell::Blob(span) => self.buffer.slice(span.start as usize..span.end as usize),
+            _ => Bytes::new(),
+        }
+    }
+
+    pub(crate) fn retries(&self) -> u32 {
+        self.cells.retries
+    }
+
+    pub(crate) fn retries_max(&self) -> Option<u32> {
+        self.cells.retries_max
+    }
+}
+
+fn put(buffer: &mut Vec<u8>, value: &[u8]) -> Span {
+    let start = place(buffer);
+    buffer.extend_from_slice(value);
+    Span { start, end: place(buffer) }
+}
+
+fn place(buffer: &[u8]) -> u32 {
+    u32::try_from(buffer.len()).expect("a row stays far below 4 GiB: SQLite's own limit is 1 GB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F8: a row is never torn between two buffers, however large it is.
+    #[test]
+    fn rows_come_out_as_they_went_in() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let sql = "with recursive n(i) as (select 0 union all select i + 1 from n where i < 300) \
+                   select i, 'e' || i, null, 1.5, x'ff', '', null, null, null, null, null, null, null, \
+                   zeroblob((i % 7) * (i % 7) * 3000) from n";
+        let mut raw = RawRows::default();
+        let mut statement = connection.prepare(sql).unwrap();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            raw.read(row, 0, None).unwrap();
+        }
+        assert_eq!(raw.len(), 301);
+        for (i, row) in (0i64..).zip(raw.seal().iter()) {
+            assert_eq!(row.get(Field::Id), ValueRef::Integer(i));
+            assert_eq!(row.get(Field::EventId), ValueRef::Text(format!("e{i}").as_bytes()));
+            assert_eq!(row.get(Field::Type), ValueRef::Null);
+            assert_eq!(row.get(Field::Source), ValueRef::Real(1.5));
+            assert_eq!(row.get(Field::AggregateType), ValueRef::Blob(b"\xff"));
+            assert_eq!(row.get(Field::AggregateId), ValueRef::Text(b""));
+            let length = usize::try_from((i % 7) * (i % 7) * 3000).unwrap();
+            assert_eq!(row.share(Field::Payload), vec![0; length]);
+        }
+    }
+}
