@@ -208,7 +208,7 @@ impl Outbox {
 
     pub(crate) fn appended(&self, sql: &AppendSql, envelope: &Envelope, id: Option<EntryId>) -> Appended {
         let id = id.unwrap_or(EntryId::Int(0));
-        let counted = self.by_event.is_some() && std::ptr::eq(sql, &raw const self.by_table);
+        let counted = self.by_event.is_some() && sql.row_ids == RowIds::Table;
         let event_id = if counted { Text::from(id.to_string()) } else { envelope.id.clone() };
         Appended { id, event_id, repeated: false }
     }

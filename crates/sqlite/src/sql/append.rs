@@ -32,6 +32,8 @@ const ROWS_MAX_LOG2: u32 = 8;
 
 #[derive(Debug)]
 pub(crate) struct AppendSql {
+    /// Who gives new rows their ids.
+    pub(crate) row_ids: RowIds,
     /// What the parameters of one row are.
     pub(crate) slots: Vec<Slot>,
     /// Statements for 1, 2, 4 … rows, so that any number needs few of them and all of them stay prepared.
@@ -64,6 +66,7 @@ impl AppendSql {
             })
             .collect();
         Self {
+            row_ids,
             slots: slots.into_iter().map(|(_, slot)| slot).collect(),
             sized,
             remember: format!(

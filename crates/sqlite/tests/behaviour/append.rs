@@ -1,6 +1,6 @@
 //! Appending inside the caller's own transaction, from Rust and by plain SQL.
 
-use crate::common::{envelope, native, outbox_file};
+use crate::common::{Relay, envelope, native, outbox_file};
 use postrider_core::{EntryId, Layout};
 use postrider_sqlite::{AppendError, Config, Outbox, migrate, migration_sql};
 use rusqlite::Connection;
@@ -117,6 +117,83 @@ fn plain_sql_needs_four_columns() {
     let distinct: i64 =
         connection.query_row("select count(distinct event_id) from outbox", [], |row| row.get(0)).unwrap();
     assert_eq!(distinct, 2);
+}
+
+/// A status table whose rows have no event id but their own.
+fn plain_layout() -> Layout {
+    let text = r#"
+        name = "plain"
+        table = "letters"
+        way = "lease"
+        [columns]
+        id = "id"
+        type = "event_type"
+        source = { constant = "/shop" }
+        aggregate_type = "kind"
+        aggregate_id = "subject"
+        payload = "payload"
+        time = "created_at"
+        status = "status"
+        [status]
+        pending = "NEW"
+        published = "SENT"
+        dead = "FAILED"
+    "#;
+    Layout::parse("plain.toml", text.as_bytes()).unwrap()
+}
+
+fn plain_file(id: &str) -> (tempfile::NamedTempFile, Config) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let table = format!(
+        "create table letters ({id}, event_type text, kind text, subject text, payload text, created_at text, status text)"
+    );
+    Connection::open(file.path()).unwrap().execute_batch(&table).unwrap();
+    let config = Config::new(file.path(), plain_layout(), "test");
+    migrate(&config).unwrap();
+    (file, config)
+}
+
+/// F1: where a table counts and has no column for the event's id, the row's id is the event's, and the writer learns it.
+#[tokio::test]
+async fn a_table_that_counts_gives_the_event_its_id() {
+    use sqlx_core::connection::ConnectOptions;
+    let (file, config) = plain_file("id integer primary key");
+    let outbox = Outbox::new(&config.layout).unwrap();
+    let mut connection = Connection::open(file.path()).unwrap();
+    let transaction = connection.transaction().unwrap();
+    let one = outbox.append(&transaction, &envelope(1)).unwrap();
+    let more = outbox.append_all(&transaction, &[envelope(2), envelope(3)]).unwrap();
+    let once = outbox.append_once(&transaction, &envelope(4), "request-1").unwrap();
+    let again = outbox.append_once(&transaction, &envelope(5), "request-1").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!((one.id, &*one.event_id), (EntryId::Int(1), "1"));
+    assert_eq!(more.iter().map(|appended| &*appended.event_id).collect::<Vec<_>>(), ["2", "3"]);
+    assert_eq!((&*once.event_id, &*again.event_id, again.repeated), ("4", "4", true));
+    let options = sqlx_sqlite::SqliteConnectOptions::new().filename(file.path());
+    let mut connection = options.connect().await.unwrap();
+    let fresh = Outbox::new(&config.layout).unwrap();
+    assert_eq!(&*fresh.append_sqlx(&mut connection, &envelope(6)).await.unwrap().event_id, "5");
+    assert_eq!(Relay::open(&config).drain().await, ["1", "2", "3", "4", "5"]);
+}
+
+/// The same table with ids that are text keeps the event's own.
+#[test]
+fn a_table_that_does_not_count_keeps_the_events_id() {
+    let (file, config) = plain_file("id text primary key");
+    let connection = Connection::open(file.path()).unwrap();
+    let appended = Outbox::new(&config.layout).unwrap().append(&connection, &envelope(1)).unwrap();
+    assert_eq!((appended.id, &*appended.event_id), (EntryId::Text("event-1".into()), "event-1"));
+}
+
+/// F5: numbers that nobody hands out are refused, not filled with something else.
+#[test]
+fn numbers_that_the_table_does_not_hand_out_are_refused() {
+    let (file, config) = plain_file("id bigint primary key");
+    let connection = Connection::open(file.path()).unwrap();
+    match Outbox::new(&config.layout).unwrap().append(&connection, &envelope(1)) {
+        Err(AppendError::Refused(fault)) => assert!(fault.remedy.contains("columns.event_id"), "{fault}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// F9: the same inside an sqlx transaction.
