@@ -1,0 +1,7 @@
+//! What a relay does, one behaviour at a time: the real relay on simulated time.
+
+mod order;
+mod outages;
+mod stage;
+mod stopping;
+mod tending;

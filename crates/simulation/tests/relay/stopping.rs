@@ -1,0 +1,84 @@
+//! Stopping is a state (F4).
+
+use std::time::Duration;
+
+use postrider_core::State;
+use postrider_relay::Ended;
+use postrider_simulation::sink::{Faults, Outage};
+use postrider_simulation::source::Way;
+
+use crate::stage::Stage;
+
+const SECOND: Duration = Duration::from_secs(1);
+const WAYS: [Way; 4] = [Way::Cursor, Way::Lease, Way::Hold, Way::Log];
+
+/// F4: what is in flight is finished, what is queued is released, and nobody waits for a lease to expire.
+#[test]
+fn a_stopped_relay_leaves_nothing_behind() {
+    for way in WAYS {
+        let mut stage = Stage::new(way);
+        stage.settings.batch_entries = 5;
+        stage.broker.set_faults(Faults { latency_max: SECOND * 4, ..Faults::default() });
+        for key in 0..100 {
+            stage.append(&format!("k{key}"), "orders");
+        }
+        let first = stage.start();
+        stage.pass(SECOND * 3);
+        stage.stop.stop();
+        stage.pass(SECOND * 15);
+        assert!(!stage.executor.alive(first), "{way:?}: it stops within its time");
+        let summary = stage.ended.lock().unwrap().clone().unwrap();
+        assert_eq!((summary.ended, summary.abandoned), (Ended::Stopped, 0), "{way:?}");
+        assert_eq!(stage.count(State::Leased), 0, "{way:?}: nothing is left in its hands");
+        let published = stage.count(State::Published);
+        assert_eq!(stage.accepted().len(), published, "{way:?}: what was accepted is settled");
+        assert!(published < 100, "{way:?}: there was something left to release");
+
+        stage.broker.set_faults(Faults::default());
+        stage.stop = postrider_relay::Stop::new();
+        stage.start();
+        stage.pass(SECOND);
+        assert_eq!(stage.accepted().len(), 100, "{way:?}: the next one starts at once, and repeats nothing");
+    }
+}
+
+/// F4: a broker that never answers does not keep a relay from stopping; what is in doubt is sent again later.
+#[test]
+fn a_silent_broker_does_not_hold_up_a_stop() {
+    for way in WAYS {
+        let mut stage = Stage::new(way);
+        stage.settings.publish_deadline = SECOND * 300;
+        stage.broker.begin_outage(Outage::whole().silently());
+        stage.append("k", "orders");
+        let relay = stage.start();
+        stage.pass(SECOND);
+        stage.stop.stop();
+        stage.pass(stage.settings.stop_timeout);
+        assert!(!stage.executor.alive(relay), "{way:?}");
+        assert_eq!(stage.count(State::Published), 0, "{way:?}");
+        assert_eq!(stage.count(State::Pending), 1, "{way:?}");
+    }
+}
+
+/// `--until-empty`: it ends by itself, and says so when the broker stayed away.
+#[test]
+fn until_empty_ends_by_itself() {
+    let mut stage = Stage::new(Way::Cursor);
+    stage.settings.until_empty = Some(SECOND * 10);
+    stage.append("k", "orders");
+    stage.start();
+    stage.pass(SECOND);
+    assert_eq!(stage.ended.lock().unwrap().clone().map(|summary| summary.ended), Some(Ended::Empty));
+    assert_eq!(stage.accepted().len(), 1);
+
+    let mut stage = Stage::new(Way::Cursor);
+    stage.settings.until_empty = Some(SECOND * 10);
+    stage.append("k", "orders");
+    stage.broker.begin_outage(Outage::whole());
+    stage.start();
+    stage.pass(SECOND * 9);
+    assert!(stage.ended.lock().unwrap().is_none(), "it waits for the broker as long as it was told");
+    stage.pass(SECOND * 5);
+    assert_eq!(stage.ended.lock().unwrap().clone().map(|summary| summary.ended), Some(Ended::BrokerAway));
+    assert_eq!(stage.count(State::Pending), 1);
+}
