@@ -6,6 +6,7 @@
 
 pub mod chores;
 mod counter;
+pub mod reports;
 pub mod verbs;
 
 /// Makes a test of every case: `store_suite!(block_on, harness)`, where `block_on` runs a future to its end and `harness` is a
@@ -33,6 +34,8 @@ macro_rules! store_suite {
             chores::sto_08_a_late_end_of_turn_changes_nothing
             chores::sto_09_a_running_source_sees_what_was_revived
             chores::sto_09_a_running_source_sees_what_was_buried
+            reports::sto_10_a_report_replaces_its_holders_older_one
+            reports::sto_10_a_report_is_forgotten_after_a_day
         }
     };
     (@ $block_on:path, $harness:expr, $($part:ident :: $case:ident)+) => {
@@ -54,10 +57,14 @@ mod tests {
         let named = |line: &str| line.trim().split_once("::sto_").map(|(_, name)| format!("sto_{name}"));
         let mut in_macro: Vec<String> = include_str!("store.rs").lines().filter_map(named).collect();
         in_macro.retain(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
-        let files = [include_str!("store/verbs.rs"), include_str!("store/chores.rs")];
+        let files = [
+            include_str!("store/verbs.rs"),
+            include_str!("store/chores.rs"),
+            include_str!("store/reports.rs"),
+        ];
         let in_files: Vec<String> = files.iter().flat_map(|file| crate::source::desk::cases(file)).collect();
         assert_eq!(in_macro, in_files);
-        for number in 1..=9 {
+        for number in 1..=10 {
             let prefix = format!("sto_{number:02}_");
             assert!(in_files.iter().any(|case| case.starts_with(&prefix)), "STO-{number:02} has no case");
         }

@@ -22,6 +22,7 @@ pub mod name;
 pub mod nearest;
 pub mod plan;
 pub mod point;
+pub mod report;
 pub mod retry;
 pub mod route;
 pub mod settlement;

@@ -44,6 +44,10 @@ pub const SCAN_ROWS_MAX: usize = 20_000;
 pub const TOPICS_MAX: usize = 10_000;
 /// Broken keys that a sink remembers one by one.
 pub const BROKEN_KEYS_MAX: usize = 10_000;
+/// Circuits that are not closed in one report.
+pub const REPORT_CIRCUITS_MAX: usize = 100;
+/// How long a report is kept after its relay has fallen silent.
+pub const REPORT_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Characters kept of a refusal's reason.
 pub const REASON_CHARS_MAX: usize = 500;
 /// How long a publish call may take before what is unanswered is unknown (B5).

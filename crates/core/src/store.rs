@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::clock::BoxFuture;
+use crate::report::{Report, Reported};
 use crate::source::SourceError;
 use crate::{Entry, EntryId, Key, State, Text};
 
-/// Chores and operators' verbs. All of them commit synchronously.
+/// Chores and operators' verbs. All of them commit synchronously, but for reports.
 ///
 /// # Contract
 /// - **STO-01** `depth` counts each entry once, in the state that a source would treat it as.
@@ -21,6 +22,8 @@ use crate::{Entry, EntryId, Key, State, Text};
 /// - **STO-08** A job is run by one holder at a time; a dead one's turn ends after its at-most time; a late holder's end of
 ///   turn changes nothing.
 /// - **STO-09** A running source sees what a verb changed at its next claim.
+/// - **STO-10** A holder's newest report replaces its older one and leaves those of others; a day after its last it is
+///   forgotten.
 pub trait Store: Send + Sync {
     /// How much there is in each state.
     fn depth(&self) -> BoxFuture<'_, Result<Depth, SourceError>>;
@@ -58,6 +61,12 @@ pub trait Store: Send + Sync {
 
     /// Ends a turn: the job is due again after a while.
     fn end_turn<'a>(&'a self, turn: Turn, next: Duration) -> BoxFuture<'a, Result<(), SourceError>>;
+
+    /// Keeps what a relay says about itself.
+    fn report<'a>(&'a self, report: &'a Report) -> BoxFuture<'a, Result<(), SourceError>>;
+
+    /// What relays said about themselves, the newest first.
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Reported>, SourceError>>;
 }
 
 /// A turn at a job, fenced.

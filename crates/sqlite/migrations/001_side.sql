@@ -78,3 +78,17 @@ create table "{side}idempotency" (
     written_at integer not null,
     primary key (outbox, key)
 ) without rowid;
+
+-- What relays say about themselves every few seconds: what only they know.
+create table "{side}reports" (
+    outbox     text    not null,
+    holder     text    not null,
+    at         integer not null,
+    role       text    not null,           -- active, standby or stopped
+    published  integer not null,           -- since it started
+    per_second real    not null,
+    circuits   text    not null,           -- those that are not closed: [[sink, topic, circuit, since], …]
+    trouble    text,                       -- what last went wrong
+    trouble_at integer,
+    primary key (outbox, holder)
+) without rowid;

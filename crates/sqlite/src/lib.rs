@@ -27,6 +27,7 @@ mod rank;
 mod raw;
 mod reading;
 mod reap;
+mod reports;
 mod row_ids;
 mod run;
 mod saved;

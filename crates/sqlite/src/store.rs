@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use postrider_core::clock::{BoxFuture, Clock};
 use postrider_core::layout::{OnDead, TimeForm, Way};
+use postrider_core::report::{Report, Reported};
 use postrider_core::source::SourceError;
 use postrider_core::store::{Depth, Filter, Listed, Shown, Store, Turn};
 use postrider_core::{EntryId, Fault, State, limits};
@@ -18,6 +19,7 @@ use crate::fault::source_error;
 use crate::ids;
 use crate::jobs::Jobs;
 use crate::reap::Reaper;
+use crate::reports::Reports;
 use crate::run::{all, execute};
 use crate::settling::shortened;
 use crate::sql::{DepthSql, LeaseSql, Names, form};
@@ -48,6 +50,7 @@ struct Desk {
     view: View,
     depth: DepthSql,
     jobs: Jobs,
+    reports: Reports,
     by_time: bool,
     /// Only status tables keep leases by the entry.
     leases: Option<LeaseSql>,
@@ -126,6 +129,15 @@ impl Store for SqliteStore {
     fn end_turn<'a>(&'a self, turn: Turn, next: Duration) -> BoxFuture<'a, Result<(), SourceError>> {
         self.run(move |desk, now| desk.jobs.end(&desk.connection, now, &turn, next))
     }
+
+    fn report<'a>(&'a self, report: &'a Report) -> BoxFuture<'a, Result<(), SourceError>> {
+        let report = report.clone();
+        self.run(move |desk, now| desk.reports.put(&mut desk.connection, now, &report))
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Reported>, SourceError>> {
+        self.run(|desk, now| desk.reports.read(&desk.connection, now))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -156,6 +168,7 @@ impl Desk {
             depth: DepthSql::new(layout, &names, id_counts),
             by_time: !id_counts && layout.columns.time.as_ref().is_some_and(|time| time.name().is_some()),
             jobs: Jobs::new(&names, layout.table.as_str(), &config.holder),
+            reports: Reports::new(&names, layout.table.as_str()),
             leases: words.map(|words| LeaseSql::new(layout, &names, words, id_counts)),
             unclaim: [
                 format!("delete from {} where outbox = ?1", names.claims),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use postrider_core::cursor::Saved;
 use postrider_core::entry::Flaw;
+use postrider_core::report::Report;
 use postrider_core::{Entry, EntryId, Envelope, Key, State, Text};
 
 use super::Trouble;
@@ -27,6 +28,8 @@ pub(super) struct Database {
     pub(super) epoch: u64,
     /// Per job: the last turn's fence, and when the next may begin.
     pub(super) turns: BTreeMap<String, (i64, Timestamp)>,
+    /// Per holder: when it last reported, and what.
+    pub(super) reports: BTreeMap<String, (Timestamp, Report)>,
     /// The next reply is lost, its work is done.
     pub(super) reply_lost_next: bool,
     sessions: HashMap<u64, String>,

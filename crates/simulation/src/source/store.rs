@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use postrider_core::clock::BoxFuture;
 use postrider_core::cursor::{Exception, Shelf};
+use postrider_core::limits::REPORT_KEPT;
+use postrider_core::report::{Report, Reported};
 use postrider_core::source::SourceError;
 use postrider_core::store::{Depth, Filter, Listed, Shown, Store, Turn};
 use postrider_core::{EntryId, State, Text};
@@ -143,6 +145,25 @@ impl Store for SimStore {
             {
                 *free_at = later(now, next);
             }
+        })
+    }
+
+    fn report<'a>(&'a self, report: &'a Report) -> BoxFuture<'a, Result<(), SourceError>> {
+        self.ask(move |database, now, _| {
+            database.reports.insert(report.holder.clone(), (now, report.clone()));
+            database.reports.retain(|_, (at, _)| later(*at, REPORT_KEPT) >= now);
+        })
+    }
+
+    fn reports(&self) -> BoxFuture<'_, Result<Vec<Reported>, SourceError>> {
+        self.ask(|database, now, _| {
+            let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
+            let reports = database.reports.values();
+            let mut found: Vec<Reported> =
+                reports.map(|(at, report)| Reported { report: report.clone(), age: age(at) }).collect();
+            found.retain(|reported| reported.age <= REPORT_KEPT);
+            found.sort_by_key(|reported| reported.age);
+            found
         })
     }
 }

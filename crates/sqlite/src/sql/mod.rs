@@ -28,6 +28,7 @@ pub(crate) struct Names {
     pub(crate) jobs: String,
     pub(crate) entries: String,
     pub(crate) idempotency: String,
+    pub(crate) reports: String,
     pub(crate) schema: String,
 }
 
@@ -48,6 +49,7 @@ impl Names {
             jobs: side("jobs"),
             entries: side("entries"),
             idempotency: side("idempotency"),
+            reports: side("reports"),
             schema: side("schema"),
         }
     }
