@@ -13,6 +13,8 @@ mod log;
 mod outbox;
 mod output;
 mod payload;
+mod relays;
+mod report;
 mod settings;
 mod signals;
 mod sinks;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use postrider_core::Fault;
 use postrider_core::clock::Clock;
@@ -117,7 +117,10 @@ fn path(config: &Config) -> Result<PathBuf, Failure> {
 }
 
 /// Names this process among all on the database: people read it in `status`, and no two are the same.
-fn holder() -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    format!("{host}:{}:{:06x}", std::process::id(), fastrand::u32(..1 << 24))
+pub(crate) fn holder() -> &'static str {
+    static HOLDER: LazyLock<String> = LazyLock::new(|| {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        format!("{host}:{}:{:06x}", std::process::id(), fastrand::u32(..1 << 24))
+    });
+    &HOLDER
 }

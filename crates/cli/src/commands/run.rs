@@ -12,6 +12,7 @@ use crate::exit::{Code, Failure};
 use crate::human::{count, entries, events, span};
 use crate::log::Steps;
 use crate::output::note;
+use crate::report::{Pulse, Watched};
 use crate::{layout, outbox, settings, signals, sinks};
 
 /// How often what a dead relay left is looked for, and what is published is pruned.
@@ -49,6 +50,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     let sinks = sinks::open(config, clock)?;
     let source = outbox::source(config, clock)?;
     let store = outbox::store(config, clock)?;
+    let pulse = Arc::new(Pulse::new(outbox::holder(), clock));
     let relay = Relay {
         source,
         sinks,
@@ -56,12 +58,12 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
         settings,
         clock: clock.clone(),
         chance: chance(),
-        observer: Arc::new(Steps { awaited: args.until_empty }),
+        observer: Arc::new(Watched { steps: Steps { awaited: args.until_empty }, pulse: pulse.clone() }),
     };
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
     welcome(config);
-    let summary = until_stopped(&relay, &tend).await?;
-    report(args, &summary, &*store).await
+    let summary = until_stopped(&relay, &tend, &pulse).await?;
+    conclude(args, &summary, &*store).await
 }
 
 /// A person at a terminal sees that it runs; a log stays quiet.
@@ -76,8 +78,9 @@ fn welcome(config: &Config) {
 async fn until_stopped<S: postrider_core::source::Source>(
     relay: &Relay<S>,
     tend: &Tend,
+    pulse: &Pulse,
 ) -> Result<Summary, Failure> {
-    let stop = Stop::new();
+    let (stop, store) = (Stop::new(), &*tend.store);
     let both = async {
         let relayed = async {
             let summary = relay.run(&stop).await;
@@ -86,8 +89,16 @@ async fn until_stopped<S: postrider_core::source::Source>(
         };
         tokio::join!(relayed, tend.run(&stop)).0
     };
+    let to_the_end = async {
+        let summary = tokio::select! {
+            summary = both => summary,
+            never = pulse.keep_reporting(store) => match never {},
+        };
+        pulse.say_stopped(store).await;
+        summary
+    };
     tokio::select! {
-        summary = both => summary.map_err(|fault| Failure::new(Code::Failed, fault)),
+        summary = to_the_end => summary.map_err(|fault| Failure::new(Code::Failed, fault)),
         () = signals::stop_twice(&stop, relay.settings.stop_timeout) => Err(Failure::told(Code::Failed)),
     }
 }
@@ -102,7 +113,7 @@ fn chores(config: &Config, layout: &Layout) -> Vec<(Chore, Duration)> {
     std::iter::once((Chore::Reap, REAP_EVERY)).chain(prune).collect()
 }
 
-async fn report(args: &Args, summary: &Summary, store: &dyn Store) -> Result<(), Failure> {
+async fn conclude(args: &Args, summary: &Summary, store: &dyn Store) -> Result<(), Failure> {
     if summary.abandoned > 0 {
         return Err(Failure::failed(
             "postrider run",

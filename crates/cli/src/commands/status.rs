@@ -1,4 +1,5 @@
 use jiff::Timestamp;
+use postrider_core::report::Reported;
 use postrider_core::store::Depth;
 use serde::Serialize;
 
@@ -7,14 +8,15 @@ use crate::config::Config;
 use crate::exit::Failure;
 use crate::human::{self, count};
 use crate::output::{data, json};
-use crate::{outbox, table};
+use crate::{outbox, relays, table};
 
-/// Shows how much waits in the outbox, since when, and who relays it.
+/// Shows how much waits in the outbox, since when, who relays it, how fast, and what stands in the way.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   postrider status
   postrider status --json | jq .pending
+  postrider status --json | jq '.relays[].events_per_second'
   watch -n 1 postrider status")]
 pub(crate) struct Args {
     /// Prints JSON.
@@ -38,6 +40,7 @@ pub(crate) struct Status<'a> {
     oldest_age_seconds: Option<f64>,
     holder: Option<&'a str>,
     culprit: Option<Culprit>,
+    relays: Vec<relays::Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -47,12 +50,17 @@ struct Culprit {
 }
 
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
-    let depth = outbox::store(config, clock)?.depth().await?;
+    let store = outbox::store(config, clock)?;
+    let (depth, reports) = (store.depth().await?, store.reports().await?);
     let now = clock.now();
-    if args.json { json(&status(config, &depth, now)) } else { data(&text(config, &depth, now)) }
+    if args.json {
+        json(&status(config, &depth, &reports, now))
+    } else {
+        data(&text(config, &depth, &reports, now))
+    }
 }
 
-fn status<'a>(config: &'a Config, depth: &'a Depth, now: Timestamp) -> Status<'a> {
+fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now: Timestamp) -> Status<'a> {
     Status {
         outbox: config.outbox.url.to_string(),
         layout: &config.outbox.layout,
@@ -70,10 +78,11 @@ fn status<'a>(config: &'a Config, depth: &'a Depth, now: Timestamp) -> Status<'a
             .culprit
             .as_ref()
             .map(|(key, held_back)| Culprit { key: key.to_string(), held_back: *held_back }),
+        relays: relays::lines(reports),
     }
 }
 
-fn text(config: &Config, depth: &Depth, now: Timestamp) -> String {
+fn text(config: &Config, depth: &Depth, reports: &[Reported], now: Timestamp) -> String {
     let oldest = depth.oldest.map(|oldest| format!("  (oldest {})", human::span(human::age(oldest, now))));
     let mut pairs = vec![
         ("outbox", format!("{} (layout {})", config.outbox.url, config.outbox.layout)),
@@ -95,6 +104,6 @@ fn text(config: &Config, depth: &Depth, now: Timestamp) -> String {
         "`postrider list --state dead` shows them, `postrider revive` tries them again".to_owned(),
     );
     pairs.push(("published", count(depth.published)));
-    pairs.push(("relay", depth.holder.clone().unwrap_or_else(|| "none is running".to_owned())));
+    pairs.extend(relays::pairs(depth.holder.as_deref(), reports, now));
     table::pairs(&pairs)
 }

@@ -10,6 +10,7 @@ mod operator;
 mod outage;
 mod secrets;
 mod shop;
+mod status;
 mod stop;
 mod two_relays;
 mod wait;

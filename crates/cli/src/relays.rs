@@ -1,0 +1,193 @@
+//! Relays as `status` shows them, by what they last said about themselves.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use postrider_core::report::{Report, Reported, Role, Tripped};
+use serde::Serialize;
+
+use crate::human::{age, count, span};
+
+/// Whoever has not reported for longer is gone.
+const GONE_AFTER: Duration = Duration::from_secs(60);
+
+/// One relay as `--json` shows it; its names are stable.
+#[derive(Serialize)]
+pub(crate) struct Line<'a> {
+    holder: &'a str,
+    state: &'static str,
+    published: u64,
+    events_per_second: f64,
+    circuits: Vec<Circuit<'a>>,
+    error: Option<&'a str>,
+    error_at: Option<String>,
+    age_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Circuit<'a> {
+    sink: &'a str,
+    topic: Option<&'a str>,
+    state: &'static str,
+    since: String,
+}
+
+pub(crate) fn lines(reports: &[Reported]) -> Vec<Line<'_>> {
+    running(reports).map(line).collect()
+}
+
+/// Name and value, as a person reads them. `holder` has the lease; it may be a relay that does not report.
+pub(crate) fn pairs(
+    holder: Option<&str>,
+    reports: &[Reported],
+    now: Timestamp,
+) -> Vec<(&'static str, String)> {
+    let mut pairs = Vec::new();
+    let silent = holder.filter(|holder| running(reports).all(|reported| reported.report.holder != *holder));
+    pairs.extend(
+        silent.map(|holder| ("relay", format!("{holder}  holds the lease, and has not reported yet"))),
+    );
+    for reported in running(reports) {
+        let Report { circuits, trouble, .. } = &reported.report;
+        pairs.push(("relay", relay(reported)));
+        if is_gone(reported) {
+            continue;
+        }
+        pairs.extend(circuits.iter().map(|tripped| ("circuit", circuit(tripped, now))));
+        pairs.extend(trouble.as_ref().map(|trouble| {
+            ("error", format!("{} ({} ago)", trouble.reason, span(whole(age(trouble.at, now)))))
+        }));
+    }
+    if holder.is_none() && running(reports).all(is_gone) {
+        pairs.push(("relay", "none is running".to_owned()));
+    }
+    pairs
+}
+
+/// Whoever stopped in good order is no news.
+fn running(reports: &[Reported]) -> impl Iterator<Item = &Reported> {
+    reports.iter().filter(|reported| reported.report.role != Role::Stopped)
+}
+
+fn is_gone(reported: &Reported) -> bool {
+    reported.age > GONE_AFTER
+}
+
+fn state(reported: &Reported) -> &'static str {
+    if is_gone(reported) { "gone" } else { reported.report.role.word() }
+}
+
+fn relay(reported: &Reported) -> String {
+    let Reported { report, age } = reported;
+    let ago = span(whole(*age));
+    match report.role {
+        _ if is_gone(reported) => format!("{}  gone: last heard of {ago} ago", report.holder),
+        Role::Active => format!(
+            "{}  active: {} events/s, {} published (as of {ago} ago)",
+            report.holder,
+            rate(report.per_second),
+            count(report.published)
+        ),
+        role => format!("{}  {} (as of {ago} ago)", report.holder, role.word()),
+    }
+}
+
+fn circuit(tripped: &Tripped, now: Timestamp) -> String {
+    let topic = tripped.topic.as_ref().map_or(String::new(), |topic| format!(", topic {topic}"));
+    let since = span(whole(age(tripped.since, now)));
+    format!("{}: sink {}{topic} (away for {since})", tripped.circuit.word(), tripped.sink)
+}
+
+fn line(reported: &Reported) -> Line<'_> {
+    let Reported { report, age } = reported;
+    Line {
+        holder: &report.holder,
+        state: state(reported),
+        published: report.published,
+        events_per_second: report.per_second,
+        circuits: report
+            .circuits
+            .iter()
+            .map(|tripped| Circuit {
+                sink: &tripped.sink,
+                topic: tripped.topic.as_deref(),
+                state: tripped.circuit.word(),
+                since: tripped.since.to_string(),
+            })
+            .collect(),
+        error: report.trouble.as_ref().map(|trouble| &*trouble.reason),
+        error_at: report.trouble.as_ref().map(|trouble| trouble.at.to_string()),
+        age_seconds: age.as_secs_f64(),
+    }
+}
+
+/// Fractions only where they say something.
+fn rate(per_second: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate that is shown")]
+    if per_second >= 10.0 { count(per_second.round() as u64) } else { format!("{per_second:.1}") }
+}
+
+/// Ages in whole seconds: a report is seconds old.
+fn whole(span: Duration) -> Duration {
+    Duration::from_secs(span.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::breaker;
+    use postrider_core::report::Trouble;
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn reported(role: Role, age_seconds: u64) -> Reported {
+        let report = Report {
+            holder: "one".to_owned(),
+            role,
+            published: 5_678,
+            per_second: 1_234.4,
+            circuits: Vec::new(),
+            trouble: None,
+        };
+        Reported { report, age: Duration::from_secs(age_seconds) }
+    }
+
+    fn text(holder: Option<&str>, reports: &[Reported]) -> Vec<String> {
+        let now = NOON + Duration::from_secs(100);
+        pairs(holder, reports, now).into_iter().map(|(name, value)| format!("{name} {value}")).collect()
+    }
+
+    #[test]
+    fn a_relay_is_active_standing_by_or_gone() {
+        let active = reported(Role::Active, 2);
+        assert_eq!(
+            text(Some("one"), &[active]),
+            ["relay one  active: 1,234 events/s, 5,678 published (as of 2s ago)"]
+        );
+        assert_eq!(text(None, &[reported(Role::Standby, 1)]), ["relay one  standby (as of 1s ago)"]);
+        let gone = ["relay one  gone: last heard of 1m 1s ago", "relay none is running"];
+        assert_eq!(text(None, &[reported(Role::Active, 61)]), gone);
+        assert_eq!(text(None, &[reported(Role::Stopped, 1)]), ["relay none is running"]);
+        assert_eq!(text(Some("other"), &[]), ["relay other  holds the lease, and has not reported yet"]);
+        assert_eq!(lines(&[reported(Role::Active, 61), reported(Role::Stopped, 1)])[0].state, "gone");
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_named() {
+        let mut active = reported(Role::Active, 2);
+        active.report.circuits.push(Tripped {
+            sink: "kafka".into(),
+            topic: Some("orders".into()),
+            circuit: breaker::Circuit::HalfOpen,
+            since: NOON + Duration::from_secs(58),
+        });
+        active.report.trouble =
+            Some(Trouble { reason: "no leader".into(), at: NOON + Duration::from_secs(97) });
+        let said = text(Some("one"), std::slice::from_ref(&active));
+        assert_eq!(
+            said[1..],
+            ["circuit half-open: sink kafka, topic orders (away for 42s)", "error no leader (3s ago)"]
+        );
+    }
+}
