@@ -57,7 +57,7 @@ impl Observer for Steps {
                 warn!(sink, entries, "no answer before the publish deadline; they are sent again");
             }
             Step::Standby(true) if self.awaited => {
-                note("Another relay holds the lease: waiting until it ends or dies.");
+                note("Another relay holds the lease: waiting until it has emptied the outbox, ends or dies.");
             }
             Step::Standby(true) => info!("another relay holds the lease: standing by"),
             Step::Standby(false) => info!("this relay holds the lease"),

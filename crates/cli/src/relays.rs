@@ -69,7 +69,8 @@ fn running(reports: &[Reported]) -> impl Iterator<Item = &Reported> {
     reports.iter().filter(|reported| reported.report.role != Role::Stopped)
 }
 
-fn is_gone(reported: &Reported) -> bool {
+/// Whether it is too long ago.
+pub(crate) fn is_gone(reported: &Reported) -> bool {
     reported.age > GONE_AFTER
 }
 

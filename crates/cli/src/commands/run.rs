@@ -3,6 +3,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postrider_core::layout::Layout;
+use postrider_core::report::{Reported, Role};
+use postrider_core::source::SourceError;
 use postrider_core::store::{Depth, Store};
 use postrider_relay::{Chance, Chore, Ended, Relay, Stop, Summary, Tend};
 
@@ -13,11 +15,14 @@ use crate::human::{count, entries, events, span};
 use crate::log::Steps;
 use crate::output::note;
 use crate::report::{Pulse, Watched};
-use crate::{layout, outbox, settings, signals, sinks};
+use crate::{layout, outbox, relays, settings, signals, sinks};
 
 /// How often what a dead relay left is looked for, and what is published is pruned.
 const REAP_EVERY: Duration = Duration::from_secs(10);
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+
+/// How often a relay that stands by, and is to end with the outbox, looks at it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Relays events until it is stopped.
 ///
@@ -89,10 +94,14 @@ async fn until_stopped<S: postrider_core::source::Source>(
         };
         tokio::join!(relayed, tend.run(&stop)).0
     };
+    let beside = async {
+        let looking = stop_when_emptied(relay, store, pulse, &stop);
+        tokio::join!(pulse.keep_reporting(store), looking).0
+    };
     let to_the_end = async {
         let summary = tokio::select! {
             summary = both => summary,
-            never = pulse.keep_reporting(store) => match never {},
+            never = beside => match never {},
         };
         pulse.say_stopped(store).await;
         summary
@@ -101,6 +110,37 @@ async fn until_stopped<S: postrider_core::source::Source>(
         summary = to_the_end => summary.map_err(|fault| Failure::new(Code::Failed, fault)),
         () = signals::stop_twice(&stop, relay.settings.stop_timeout) => Err(Failure::told(Code::Failed)),
     }
+}
+
+/// Beside a healthy relay there is nothing to wait for, once that one has emptied the outbox.
+async fn stop_when_emptied<S: postrider_core::source::Source>(
+    relay: &Relay<S>,
+    store: &dyn Store,
+    pulse: &Pulse,
+    stop: &Stop,
+) {
+    while relay.settings.until_empty.is_some() && !stop.asked() {
+        relay.clock.sleep(LOOK_EVERY).await;
+        // A database that does not answer is asked again; the relay itself says so.
+        if pulse.stands_by() && is_emptied(store).await.unwrap_or(false) {
+            stop.stop();
+        }
+    }
+}
+
+/// Whether the active relay has nothing left that it would not leave as well, if it ran until empty.
+async fn is_emptied(store: &dyn Store) -> Result<bool, SourceError> {
+    let depth = store.depth().await?;
+    if depth.pending + depth.leased + depth.gaps_open > 0 {
+        return Ok(false);
+    }
+    if depth.parked == 0 {
+        return Ok(true);
+    }
+    // What is behind a dead or waiting entry stays; what is behind a topic that is away goes when that comes back.
+    let reports = store.reports().await?;
+    let is_calm = |said: &Reported| said.report.role == Role::Active && said.report.circuits.is_empty();
+    Ok(reports.iter().any(|reported| is_calm(reported) && !relays::is_gone(reported)))
 }
 
 pub(crate) fn chance() -> Chance {

@@ -46,6 +46,45 @@ fn two_relays_publish_nothing_twice_by_lease() {
     nothing_is_published_twice(Road::Lease);
 }
 
+/// A script that runs until empty beside a healthy relay ends when that one has emptied the outbox.
+fn until_empty_ends_beside_an_active_relay(road: Road) {
+    let world = road.world("30s", 4);
+    let mut shop = Shop::new(&world, road);
+    let _active = world.start("active", &["run"], &[]);
+    until("the lease", || !world.run(&["status", "--json"]).ok().contains("\"holder\":null"));
+    let empty = world.run(&["run", "--until-empty"]);
+    assert!(empty.stderr.contains("Another relay holds the lease"), "{}", empty.stderr);
+    assert!(empty.stderr.contains("Published 0 events."), "{}", empty.stderr);
+    empty.ok();
+    shop.commit(50);
+    world.run(&["run", "--until-empty"]).ok();
+    assert_eq!(shop.arrived(), shop.committed(), "it ended when all had arrived, not before");
+}
+
+#[test]
+fn until_empty_ends_beside_an_active_relay_by_cursor() {
+    until_empty_ends_beside_an_active_relay(Road::Cursor);
+}
+
+#[test]
+fn until_empty_ends_beside_an_active_relay_by_lease() {
+    until_empty_ends_beside_an_active_relay(Road::Lease);
+}
+
+/// What a dead entry holds back is left by whoever runs until empty, active or not.
+#[test]
+fn until_empty_does_not_wait_for_what_the_dead_hold_back() {
+    let world = World::with_config("[[sink]]\nurl = \"file://events.jsonl\"\n");
+    world.append("shop.order.created.v1", "1", "{}");
+    world.append("shop.order.paid.v1", "1", "{}");
+    world.run(&["bury", "--type", "*.created.*"]).ok();
+    let _active = world.start("active", &["run"], &[]);
+    until("the lease", || !world.run(&["status", "--json"]).ok().contains("\"holder\":null"));
+    let empty = world.run(&["run", "--until-empty"]);
+    assert!(empty.stderr.contains("1 held back") && empty.stderr.contains("1 dead"), "{}", empty.stderr);
+    empty.ok();
+}
+
 /// When one is killed the other takes over within the lease plus a second.
 fn the_other_takes_over(road: Road) {
     let world = road.world("2s", 20);
