@@ -12,14 +12,33 @@ pub(crate) struct Cost {
     pub(crate) wall: Duration,
     /// Of all threads of this process.
     pub(crate) cpu: Duration,
+    /// Of the busiest thread: what the wall time comes to where every thread has a core of its own.
+    pub(crate) busiest: Duration,
 }
 
-/// Runs something and says what it cost.
-pub(crate) fn cost<E>(run: impl FnOnce() -> Result<(), E>) -> Result<Cost, E> {
+/// Runs something and says what it cost. It answers what the busiest thread took that it started.
+pub(crate) fn cost<E>(run: impl FnOnce() -> Result<Duration, E>) -> Result<Cost, E> {
     let clock = SystemClock::new();
-    let (wall, cpu) = (clock.instant(), cpu_time());
-    run()?;
-    Ok(Cost { wall: clock.instant().since(wall), cpu: cpu_time().saturating_sub(cpu) })
+    let (wall, cpu, own) = (clock.instant(), time(ClockId::ProcessCPUTime), time(ClockId::ThreadCPUTime));
+    let other = run()?;
+    Ok(Cost {
+        wall: clock.instant().since(wall),
+        cpu: time(ClockId::ProcessCPUTime).saturating_sub(cpu),
+        busiest: time(ClockId::ThreadCPUTime).saturating_sub(own).max(other),
+    })
+}
+
+/// What the busiest thread of this name has taken so far; only the first fifteen letters of a name count.
+pub(crate) fn busiest(name: &str) -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let named = threads.map(|thread| thread.path()).filter(|thread| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|comm| name.starts_with(comm.trim_end()))
+    });
+    let taken = named.filter_map(|thread| {
+        let stat = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+        stat.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    });
+    taken.max().unwrap_or_default()
 }
 
 /// One way of doing the same work, over and over.
@@ -40,6 +59,7 @@ pub(crate) fn interleave<E, const N: usize>(runs: usize, mut ways: [Way<'_, E>; 
     Ok(costs.map(|costs| Cost {
         wall: median(costs.iter().map(|cost| cost.wall)),
         cpu: median(costs.iter().map(|cost| cost.cpu)),
+        busiest: median(costs.iter().map(|cost| cost.busiest)),
     }))
 }
 
@@ -49,8 +69,8 @@ fn median(values: impl Iterator<Item = Duration>) -> Duration {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+fn time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }

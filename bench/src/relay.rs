@@ -12,7 +12,7 @@ use postrider_relay::{Quiet, Relay, Settings, Stop, SystemClock};
 use postrider_sqlite::open_source;
 
 use crate::bare;
-use crate::measure::{Way, cost, interleave};
+use crate::measure::{Way, busiest, cost, interleave};
 use crate::outbox::{BATCH_ENTRIES, Outbox, failed};
 use crate::table::Report;
 
@@ -30,7 +30,7 @@ pub(crate) fn cursor(rows: usize, runs: usize, report: &mut Report) -> Outcome<(
     let outbox = Outbox::native(rows)?;
     let bare: Way<'_, Box<dyn Error>> = Box::new(|| {
         outbox.rewind()?;
-        Ok(cost(|| bare::cursor(&outbox, rows))?)
+        Ok(cost(|| bare::cursor(&outbox, rows).map(|()| Duration::ZERO))?)
     });
     let relay: Way<'_, Box<dyn Error>> = Box::new(|| {
         outbox.rewind()?;
@@ -51,7 +51,7 @@ pub(crate) fn lease(rows: usize, runs: usize, report: &mut Report) -> Outcome<()
     let outbox = Outbox::status(rows)?;
     let bare: Way<'_, Box<dyn Error>> = Box::new(|| {
         let copy = outbox.copy()?;
-        Ok(cost(|| bare::lease(&copy, rows))?)
+        Ok(cost(|| bare::lease(&copy, rows).map(|()| Duration::ZERO))?)
     });
     let relay: Way<'_, Box<dyn Error>> = Box::new(|| {
         let copy = outbox.copy()?;
@@ -63,8 +63,8 @@ pub(crate) fn lease(rows: usize, runs: usize, report: &mut Report) -> Outcome<()
     Ok(())
 }
 
-/// Runs the relay as the binary does, until the outbox is empty.
-fn drain(outbox: &Outbox, rows: usize) -> Outcome<()> {
+/// Runs the relay as the binary does, until the outbox is empty; says what the connection's thread took.
+fn drain(outbox: &Outbox, rows: usize) -> Outcome<Duration> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let sink = Arc::new(NullSink::default());
     let relay = Relay {
@@ -83,5 +83,5 @@ fn drain(outbox: &Outbox, rows: usize) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(relay.run(&Stop::new())).map_err(|fault| failed(&fault))?;
     assert_eq!(sink.receipts(), rows as u64, "the relay publishes every row");
-    Ok(())
+    Ok(busiest("postrider-sqlite"))
 }

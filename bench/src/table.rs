@@ -15,20 +15,23 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn open(&self) {
         print(
-            "Ratios are rates against the first line of each table, medians of interleaved runs.\n\
-             Rates and µs of CPU are this machine's.\n",
+            "ratio    the rate against the first line of its table, medians of interleaved runs\n\
+             thread   the same by the CPU time of the busiest thread: the ratio where no other process wants the cores\n\
+             CPU      the same by the CPU time of all threads\n\
+             Rates and µs are this machine's.\n",
         );
     }
 
     /// Begins a table whose lines are about `unit`s.
     pub(crate) fn table(&self, title: &str, unit: &str) {
         print(&format!(
-            "\n{title}\n{:<48}{:>8}{:>14}{:>16}{:>11}\n",
+            "\n{title}\n{:<46}{:>7}{:>8}{:>8}{:>12}{:>13}\n",
             "",
             "ratio",
+            "thread",
+            "CPU",
             format!("{unit}/s"),
             format!("CPU µs/{unit}"),
-            "CPU ratio"
         ));
     }
 
@@ -37,10 +40,11 @@ impl Report {
         let ratio = first.wall.as_secs_f64() / cost.wall.as_secs_f64();
         let required = at_least.map_or(String::new(), |least| format!("  (at least {least:.2})"));
         print(&format!(
-            "{name:<48}{ratio:>8.2}{:>14.0}{:>16.2}{:>11.2}{required}\n",
+            "{name:<46}{ratio:>7.2}{:>8.2}{:>8.2}{:>12.0}{:>13.2}{required}\n",
+            first.busiest.as_secs_f64() / cost.busiest.as_secs_f64(),
+            first.cpu.as_secs_f64() / cost.cpu.as_secs_f64(),
             works as f64 / cost.wall.as_secs_f64(),
             each(cost.cpu, works),
-            first.cpu.as_secs_f64() / cost.cpu.as_secs_f64(),
         ));
         if let Some(least) = at_least.filter(|least| ratio < *least) {
             self.missed.push(format!("{name}: {ratio:.2}, at least {least:.2} is required"));
@@ -49,7 +53,7 @@ impl Report {
 
     /// One figure with its limit.
     pub(crate) fn bounded(&mut self, name: &str, figure: f64, limit: f64, unit: &str, beside: &str) {
-        print(&format!("{name:<48}{figure:>8.1} {unit}  (under {limit:.0} {unit})  {beside}\n"));
+        print(&format!("{name:<46}{figure:>7.1} {unit}  (under {limit:.0} {unit})  {beside}\n"));
         if figure >= limit {
             self.missed.push(format!("{name}: {figure:.1} {unit}, under {limit:.0} {unit} is required"));
         }
