@@ -75,11 +75,6 @@ impl RawRows {
         retries: u32,
         retries_max: Option<u32>,
     ) -> rusqlite::Result<()> {
-        match row.get_ref(Field::Id as usize)? {
-            ValueRef::Integer(_) => {}
-            ValueRef::Text(id) if std::str::from_utf8(id).is_ok() => {}
-            _ => return Ok(()),
-        }
         self.make_room();
         let Chunk { buffer, rows } = &mut self.last;
         let before = buffer.len();
@@ -92,6 +87,17 @@ impl RawRows {
                 ValueRef::Text(text) => Cell::Text(put(buffer, text)),
                 ValueRef::Blob(bytes) => Cell::Blob(put(buffer, bytes)),
             };
+        }
+        let is_id = match cells.columns[Field::Id as usize] {
+            Cell::Integer(_) => true,
+            Cell::Text(Span { start, end }) => {
+                std::str::from_utf8(&buffer[start as usize..end as usize]).is_ok()
+            }
+            _ => false,
+        };
+        if !is_id {
+            buffer.truncate(before);
+            return Ok(());
         }
         rows.push(cells);
         let bytes = buffer.len() - before;
