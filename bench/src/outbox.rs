@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use postrider_core::{Fault, Layout};
 use postrider_sqlite::{Config, migrate};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 /// Entries in one claim, and rows in one turn of a bare loop.
 pub(crate) const BATCH_ENTRIES: usize = 1_000;
@@ -74,6 +75,7 @@ impl Outbox {
         connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
         connection.execute_batch("pragma synchronous = normal; pragma foreign_keys = off")?;
         connection.set_prepared_statement_cache_capacity(64);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(connection)
     }
 

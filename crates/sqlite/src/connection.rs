@@ -6,6 +6,7 @@ use std::thread;
 use futures_channel::oneshot;
 use postrider_core::Fault;
 use postrider_core::source::SourceError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::config::Config;
@@ -44,6 +45,8 @@ fn open_with(config: &Config, flags: OpenFlags) -> Result<Connection, Fault> {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(config.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
+        // Without this a plan is made anew whenever a parameter changes that it may depend on: with every batch.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // A file in the write-ahead log's mode stays in it; asking first spares the lock that setting takes.
         let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
         if mode != "wal" {
@@ -74,10 +77,10 @@ pub(crate) struct Worker<S> {
 
 impl<S: Send + 'static> Worker<S> {
     /// Starts the thread: the only place where this crate spawns one.
-    pub(crate) fn start(place: String, mut state: S) -> Result<Self, Fault> {
+    pub(crate) fn start(name: &str, place: String, mut state: S) -> Result<Self, Fault> {
         let (jobs, queue) = mpsc::channel::<Job<S>>();
         thread::Builder::new()
-            .name("postrider-sqlite".into())
+            .name(name.into())
             .spawn(move || {
                 while let Ok(job) = queue.recv() {
                     job(&mut state);
@@ -118,6 +121,12 @@ impl<S: Send + 'static> Worker<S> {
         self.jobs.send(boxed).map_err(|_| self.ended())?;
         let mut waiting = Waiting { answer: waiting, jobs: &self.jobs, undo };
         (&mut waiting.answer).await.map_err(|_| self.ended())?
+    }
+
+    /// Leaves a job to the thread. Whoever wants an answer brings a way for it.
+    pub(crate) fn post(&self, job: impl FnOnce(&mut S) + Send + 'static) {
+        // A thread that has ended drops the job, and with it the way for its answer.
+        let _ = self.jobs.send(Box::new(job));
     }
 
     fn ended(&self) -> SourceError {

@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use postrider_core::cursor::Settings;
 use postrider_core::layout::OnDead;
 use postrider_core::source::{Ask, Claimed, Idle, SourceError};
-use postrider_core::{Settlement, limits, point};
+use postrider_core::{Fault, Settlement, limits, point};
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::ahead::Ahead;
 use crate::config::Config;
 use crate::connection::{Durable, set_durable};
 use crate::decode::Decoder;
@@ -30,29 +31,32 @@ pub(crate) struct CursorWay {
     sql: CursorSql,
     saved: SavedSql,
     decoder: Arc<Decoder>,
+    ahead: Ahead,
     fence: Fence,
     /// What was loaded under the lease; none without it.
     loaded: Option<Loaded>,
 }
 
 impl CursorWay {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Result<Self, Fault> {
         let (layout, names) = (&config.layout, Names::new(&config.layout));
         let outbox = layout.table.as_str();
         let ttl_us = i64::try_from(config.lease_ttl.as_micros()).unwrap_or(i64::MAX / 4);
-        Self {
+        let (sql, decoder) = (CursorSql::new(layout, &names), Arc::new(Decoder::new(layout)));
+        Ok(Self {
             place: config.place(),
             settings: Settings {
                 hold_dead: layout.on_dead == OnDead::Hold,
                 gaps: false,
                 ..Settings::default()
             },
-            sql: CursorSql::new(layout, &names),
+            ahead: Ahead::start(config, &sql.after, Arc::clone(&decoder))?,
+            sql,
             saved: SavedSql { outbox: outbox.to_owned() },
-            decoder: Arc::new(Decoder::new(layout)),
+            decoder,
             fence: Fence::new(&names, outbox, &config.holder, ttl_us),
             loaded: None,
-        }
+        })
     }
 
     pub(crate) fn claim(
@@ -88,7 +92,7 @@ impl CursorWay {
             let mut gate = ask.gate();
             let reader =
                 Reader { connection: &*connection, sql: &self.sql, decoder: &self.decoder, now, ask };
-            let page = loaded.page(&reader, &mut gate, claim).map_err(failed)?;
+            let page = loaded.page(&reader, &mut self.ahead, &mut gate, claim).map_err(failed)?;
             rows += page.rows;
             if page.ids.is_empty() {
                 self.persist(connection, None)?;
@@ -154,6 +158,7 @@ impl CursorWay {
 
     fn forget(&mut self) {
         self.fence.forget();
+        self.ahead.forget();
         self.loaded = None;
     }
 

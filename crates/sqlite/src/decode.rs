@@ -104,6 +104,20 @@ impl<'d> Batch<'d> {
         Self { decoder, rows: RawRows::default() }
     }
 
+    /// Rows that were read elsewhere.
+    pub(crate) fn of(decoder: &'d Decoder, rows: RawRows) -> Self {
+        Self { decoder, rows }
+    }
+
+    pub(crate) fn into_rows(self) -> RawRows {
+        self.rows
+    }
+
+    /// The last row's id, where that is a number.
+    pub(crate) fn last_id(&self) -> Option<i64> {
+        self.rows.last_id()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

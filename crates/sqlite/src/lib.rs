@@ -4,6 +4,7 @@
 //! connection on one thread (`connection.rs`); everything they run was compiled from the layout once (`sql/`).
 
 mod adopt;
+mod ahead;
 mod append;
 #[cfg(feature = "sqlx")]
 mod append_sqlx;

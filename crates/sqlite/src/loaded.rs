@@ -11,6 +11,7 @@ use postrider_core::{Entry, Key, Settlement, limits};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use crate::ahead::Ahead;
 use crate::decode::{Batch, Decoder};
 use crate::raw::{RawRow, SealedRows};
 use crate::reading;
@@ -111,6 +112,7 @@ impl Loaded {
     pub(crate) fn page(
         &mut self,
         reader: &Reader<'_>,
+        ahead: &mut Ahead,
         gate: &mut Gate<'_>,
         claim: u64,
     ) -> rusqlite::Result<Page> {
@@ -118,11 +120,22 @@ impl Loaded {
         let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
         let plan = self.cursor.reading(now, limit, gate, None);
         let read_to = plan.after;
-        let mut batch = Batch::new(decoder);
-        let complete = reading::read(connection, sql, &plan, ask.bytes_max, &mut batch)?;
-        let rows = batch.len();
-        let mut scan = self.cursor.scan(claim, plan, gate);
+        let plain = reading::is_plain(&plan);
+        let known = if plain { ahead.take(plan.after, limit, ask.bytes_max) } else { None };
+        let (batch, complete) = match known {
+            Some(known) => known,
+            None => {
+                let mut batch = Batch::new(decoder);
+                let complete = reading::read(connection, sql, &plan, ask.bytes_max, &mut batch)?;
+                (batch, complete)
+            }
+        };
+        let (rows, last) = (batch.len(), batch.last_id());
         let rows_read = batch.seal();
+        if let Some(last) = last.filter(|_| plain && !complete) {
+            ahead.begin(last, limit, ask.bytes_max);
+        }
+        let mut scan = self.cursor.scan(claim, plan, gate);
         let mut decoding = decoder.begin();
         let (mut ids, mut again, mut stopped) = (Vec::with_capacity(rows), Vec::new(), false);
         let mut retries = Vec::with_capacity(rows);

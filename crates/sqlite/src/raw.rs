@@ -63,6 +63,14 @@ impl RawRows {
         self.rows
     }
 
+    /// The last row's id, where that is a number.
+    pub(crate) fn last_id(&self) -> Option<i64> {
+        match self.last.rows.last()?.columns[Field::Id as usize] {
+            Cell::Integer(id) => Some(id),
+            _ => None,
+        }
+    }
+
     /// Bytes of all columns.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

@@ -4,7 +4,7 @@ use postrider_core::cursor::Reading;
 use rusqlite::Connection;
 
 use crate::decode::Batch;
-use crate::run::{Flow, all, each, first};
+use crate::run::{Flow, Parameters, all, each, first};
 use crate::sql::CursorSql;
 
 /// Reads the rows of a plan into a batch, in id order; says whether all of them fit.
@@ -18,24 +18,50 @@ pub(crate) fn read(
     bytes_max: usize,
     batch: &mut Batch<'_>,
 ) -> rusqlite::Result<bool> {
-    let limit = i64::try_from(plan.limit).unwrap_or(i64::MAX);
+    if is_plain(plan) {
+        return read_after(connection, &sql.after, plan.after, plan.limit, bytes_max, batch);
+    }
+    let (ids, complete) = gather(connection, sql, plan, i64::try_from(plan.limit).unwrap_or(i64::MAX))?;
+    let json = crate::ids::json(&ids.into_iter().map(postrider_core::EntryId::Int).collect::<Vec<_>>());
+    Ok(fill(connection, &sql.listed, &[&json], bytes_max, batch)? && complete)
+}
+
+/// Whether only the rows behind the position are asked for.
+pub(crate) fn is_plain(plan: &Reading) -> bool {
+    plan.ids.is_empty() && plan.ranges.is_empty()
+}
+
+/// Reads the rows behind an id; says whether that is all of them.
+pub(crate) fn read_after(
+    connection: &Connection,
+    after_sql: &str,
+    after: i64,
+    limit: usize,
+    bytes_max: usize,
+    batch: &mut Batch<'_>,
+) -> rusqlite::Result<bool> {
+    let rows_max = i64::try_from(limit).unwrap_or(i64::MAX);
+    Ok(fill(connection, after_sql, &[&after, &rows_max], bytes_max, batch)? && batch.len() < limit)
+}
+
+/// Says whether every row fits.
+fn fill(
+    connection: &Connection,
+    sql: &str,
+    parameters: Parameters<'_>,
+    bytes_max: usize,
+    batch: &mut Batch<'_>,
+) -> rusqlite::Result<bool> {
     let mut fits = true;
-    let mut take = |row: &rusqlite::Row<'_>| {
+    each(connection, sql, parameters, |row| {
         if batch.len() > 0 && batch.bytes() >= bytes_max {
             fits = false;
             return Ok::<_, rusqlite::Error>(Flow::Enough);
         }
         batch.read(row, 0, None)?;
         Ok(Flow::More)
-    };
-    if plan.ids.is_empty() && plan.ranges.is_empty() {
-        each(connection, &sql.after, &[&plan.after, &limit], &mut take)?;
-        return Ok(fits && batch.len() < plan.limit);
-    }
-    let (ids, complete) = gather(connection, sql, plan, limit)?;
-    let json = crate::ids::json(&ids.into_iter().map(postrider_core::EntryId::Int).collect::<Vec<_>>());
-    each(connection, &sql.listed, &[&json], &mut take)?;
-    Ok(fits && complete)
+    })?;
+    Ok(fits)
 }
 
 /// The highest id that the table ever had.

@@ -31,9 +31,9 @@ pub fn open_source(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteSourc
         (Some(words), Way::Lease) => {
             Holding::Lease(Box::new(LeaseWay::new(config, words.clone(), id_counts)))
         }
-        _ => Holding::Cursor(Box::new(CursorWay::new(config))),
+        _ => Holding::Cursor(Box::new(CursorWay::new(config)?)),
     };
-    let worker = Worker::start(config.place(), State { connection, clock, holding })?;
+    let worker = Worker::start("postrider-sqlite", config.place(), State { connection, clock, holding })?;
     Ok(SqliteSource { worker, ordered: config.keeps_order(), lease_ttl: config.lease_ttl })
 }
 

@@ -35,7 +35,7 @@ pub fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteStore,
     let connection = open(config)?;
     let table = inspect(&connection, config)?;
     let desk = Desk::new(connection, config, table.id_counts(&config.layout));
-    Ok(SqliteStore { worker: Worker::start(config.place(), desk)?, clock })
+    Ok(SqliteStore { worker: Worker::start("postrider-store", config.place(), desk)?, clock })
 }
 
 /// A SQLite outbox as chores and operators see it.
