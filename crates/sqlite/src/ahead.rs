@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::connection::{Worker, open};
 use crate::decode::{Batch, Decoder};
 use crate::fault::fault;
+use crate::pool::Pool;
 use crate::raw::RawRows;
 use crate::reading::read_after;
 
@@ -23,6 +24,7 @@ pub(crate) struct Ahead {
     reader: Worker<Connection>,
     sql: Arc<str>,
     decoder: Arc<Decoder>,
+    pool: Pool,
     asked: Option<Asked>,
 }
 
@@ -44,16 +46,17 @@ impl Ahead {
             reader: Worker::start("postrider-ahead", config.place(), connection)?,
             sql: sql.into(),
             decoder,
+            pool: Pool::new(),
             asked: None,
         })
     }
 
     /// Begins to read the rows behind an id.
     pub(crate) fn begin(&mut self, after: i64, limit: usize, bytes_max: usize) {
-        let (sql, decoder) = (Arc::clone(&self.sql), Arc::clone(&self.decoder));
+        let (sql, decoder, pool) = (Arc::clone(&self.sql), Arc::clone(&self.decoder), self.pool.clone());
         let (send, answer) = mpsc::channel();
         self.reader.post(move |connection| {
-            let mut batch = Batch::new(&decoder);
+            let mut batch = Batch::of(&decoder, RawRows::pooled(&pool));
             let complete = read_after(connection, &sql, after, limit, bytes_max / SHARE, &mut batch);
             // Nobody waits where the rows were not wanted after all.
             let _ = send.send(complete.map(|complete| (batch.into_rows(), complete)));

@@ -24,6 +24,7 @@ mod lease;
 mod loaded;
 mod migrate;
 mod open;
+mod pool;
 mod rank;
 mod raw;
 mod reading;

@@ -5,14 +5,13 @@ use bytes::Bytes;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use crate::pool::{BUFFER_BYTES, Pool};
 use crate::sql::Field;
 
 const COLUMNS: usize = Field::Payload as usize + 1;
 
-/// A buffer that is full is followed by one as large as all before it together, within these bounds: allocators hand out
-/// again what is not too large.
+/// Without a pool, a buffer that is full is followed by one as large as all before it together, but of this size at least.
 const CHUNK_BYTES_MIN: usize = 4 * 1024;
-const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 /// Rows that are being read.
 #[derive(Debug, Default)]
@@ -22,6 +21,7 @@ pub(crate) struct RawRows {
     rows: usize,
     bytes: usize,
     row_bytes_max: usize,
+    pool: Option<Pool>,
 }
 
 /// Rows that were read: their texts are shared slices from here on.
@@ -59,6 +59,11 @@ struct Span {
 }
 
 impl RawRows {
+    /// Rows in buffers that are used again.
+    pub(crate) fn pooled(pool: &Pool) -> Self {
+        Self { pool: Some(pool.clone()), ..Self::default() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
@@ -116,7 +121,11 @@ impl RawRows {
     }
 
     pub(crate) fn seal(self) -> SealedRows {
-        let seal = |Chunk { buffer, rows }| Chunk { buffer: Bytes::from(buffer), rows };
+        let share = |buffer| match &self.pool {
+            Some(pool) => pool.share(buffer),
+            None => Bytes::from(buffer),
+        };
+        let seal = |Chunk { buffer, rows }| Chunk { buffer: share(buffer), rows };
         SealedRows { chunks: self.full.into_iter().chain([self.last]).map(seal).collect() }
     }
 
@@ -126,8 +135,12 @@ impl RawRows {
         if buffer.capacity() - buffer.len() > self.row_bytes_max {
             return;
         }
-        let bytes = self.bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX).max(self.row_bytes_max + 1);
-        let next = Chunk { buffer: Vec::with_capacity(bytes), rows: Vec::with_capacity(rows.len()) };
+        let bytes = self.bytes.clamp(CHUNK_BYTES_MIN, BUFFER_BYTES).max(self.row_bytes_max + 1);
+        let buffer = match &self.pool {
+            Some(pool) if bytes <= BUFFER_BYTES => pool.take(),
+            _ => Vec::with_capacity(bytes),
+        };
+        let next = Chunk { buffer, rows: Vec::with_capacity(rows.len()) };
         let full = std::mem::replace(&mut self.last, next);
         self.full.extend(Some(full).filter(|full| !full.rows.is_empty()));
     }
