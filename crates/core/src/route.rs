@@ -201,6 +201,12 @@ impl<'a> Gate<'a> {
         self.holds.keys.contains(key)
     }
 
+    /// Whether any key is held.
+    #[must_use]
+    pub fn holds_keys(&self) -> bool {
+        !self.holds.keys.is_empty()
+    }
+
     fn routes_free(&self) -> bool {
         self.holds.allowances.is_empty() && self.holds.sink_allowances.is_empty()
     }

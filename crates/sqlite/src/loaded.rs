@@ -1,10 +1,11 @@
 //! What a cursor knows while it holds the lease.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use postrider_core::cursor::{Cursor, Offer, Row, Settings};
+use postrider_core::cursor::{Cursor, Keyed, Offer, OutKey, Row, Settings};
 use postrider_core::route::{Gate, Kind};
 use postrider_core::source::Ask;
 use postrider_core::{Entry, Key, Settlement, limits};
@@ -53,8 +54,7 @@ pub(crate) struct Page {
 
 /// Rows that were taken, to be decoded by whoever asked for them: the thread that owns the connection reads on.
 pub(crate) struct Taken {
-    decoder: Arc<Decoder>,
-    rows: SealedRows,
+    rows: Arc<Undecoded>,
     /// Of each row that was taken, how many retries were scheduled; none of those that were passed by.
     retries: Vec<Option<u32>>,
 }
@@ -62,28 +62,46 @@ pub(crate) struct Taken {
 impl Taken {
     pub(crate) fn entries(self) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(self.retries.len());
-        let mut decoding = self.decoder.begin();
-        for (row, retries) in self.rows.iter().zip(self.retries) {
+        let mut decoding = self.rows.decoder.begin();
+        for (row, retries) in self.rows.rows.iter().zip(self.retries) {
             entries.extend(retries.map(|retries| Entry { retries, ..decoding.entry(row) }));
         }
         entries
     }
 }
 
+#[derive(Debug)]
+struct Undecoded {
+    decoder: Arc<Decoder>,
+    rows: SealedRows,
+}
+
+impl Keyed for Undecoded {
+    fn key(&self, at: usize) -> Option<Key> {
+        self.rows.get(at).and_then(|row| self.decoder.begin().key(row))
+    }
+}
+
 /// What a cursor asks of a row before it is decoded.
 struct Offered<'a> {
-    decoder: &'a Decoder,
+    all: &'a Arc<Undecoded>,
+    at: usize,
     row: RawRow<'a>,
-    key: Option<Key>,
+    key: OnceCell<Option<Key>>,
 }
 
 impl Row for Offered<'_> {
     fn key(&self) -> Option<&Key> {
-        self.key.as_ref()
+        self.key.get_or_init(|| self.all.decoder.begin().key(self.row)).as_ref()
+    }
+
+    fn key_later(&self) -> OutKey {
+        let keyed: Arc<Undecoded> = Arc::clone(self.all);
+        OutKey::Later(keyed, self.at)
     }
 
     fn kind(&self) -> Kind {
-        self.decoder.begin().kind(self.row)
+        self.all.decoder.begin().kind(self.row)
     }
 
     fn retries(&self) -> u32 {
@@ -131,21 +149,19 @@ impl Loaded {
             }
         };
         let (rows, last) = (batch.len(), batch.last_id());
-        let rows_read = batch.seal();
+        let all = Arc::new(Undecoded { decoder: Arc::clone(decoder), rows: batch.seal() });
         if let Some(last) = last.filter(|_| plain && !complete) {
             ahead.begin(last, limit, ask.bytes_max);
         }
         let mut scan = self.cursor.scan(claim, plan, gate);
-        let mut decoding = decoder.begin();
         let (mut ids, mut again, mut stopped) = (Vec::with_capacity(rows), Vec::new(), false);
         let mut retries = Vec::with_capacity(rows);
-        for row in rows_read.iter() {
+        for (at, row) in all.rows.iter().enumerate() {
             let ValueRef::Integer(id) = row.get(Field::Id) else {
                 retries.push(None);
                 continue;
             };
-            let key = decoding.key(row);
-            match scan.offer(id, &Offered { decoder, row, key }) {
+            match scan.offer(id, &Offered { all: &all, at, row, key: OnceCell::new() }) {
                 Offer::Take { retries: counted } => {
                     retries.push(Some(counted));
                     ids.push(id);
@@ -159,7 +175,7 @@ impl Loaded {
             }
         }
         let scanned = scan.finish(complete && !stopped);
-        let taken = Taken { decoder: Arc::clone(decoder), rows: rows_read, retries };
+        let taken = Taken { rows: all, retries };
         Ok(Page { taken, ids, again, full: scanned.full, more: !complete, rows })
     }
 

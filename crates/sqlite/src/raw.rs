@@ -147,6 +147,15 @@ impl RawRows {
 }
 
 impl SealedRows {
+    pub(crate) fn get(&self, at: usize) -> Option<RawRow<'_>> {
+        let mut before = 0;
+        self.chunks.iter().find_map(|chunk| {
+            let cells = chunk.rows.get(at - before);
+            before += chunk.rows.len();
+            cells.map(|cells| RawRow { buffer: &chunk.buffer, cells })
+        })
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = RawRow<'_>> {
         self.chunks
             .iter()
@@ -218,7 +227,11 @@ mod tests {
             raw.read(row, 0, None).unwrap();
         }
         assert_eq!(raw.len(), 301);
-        for (i, row) in (0i64..).zip(raw.seal().iter()) {
+        let sealed = raw.seal();
+        assert!(sealed.get(301).is_none());
+        for (i, row) in (0i64..).zip(sealed.iter()) {
+            let at = usize::try_from(i).unwrap();
+            assert_eq!(sealed.get(at).map(|row| row.get(Field::Id)), Some(ValueRef::Integer(i)));
             assert_eq!(row.get(Field::Id), ValueRef::Integer(i));
             assert_eq!(row.get(Field::EventId), ValueRef::Text(format!("e{i}").as_bytes()));
             assert_eq!(row.get(Field::Type), ValueRef::Null);

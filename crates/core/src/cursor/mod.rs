@@ -91,8 +91,33 @@ pub struct Cursor {
 struct Out {
     claim: u64,
     origin: Origin,
-    key: Option<Key>,
+    key: OutKey,
     retries: u32,
+}
+
+/// The key of a row in hand, which is needed only if the row is kept beside the position.
+#[derive(Clone, Debug)]
+pub enum OutKey {
+    /// It is this.
+    Known(Option<Key>),
+    /// It is to be found there, by the row's place.
+    Later(Arc<dyn Keyed>, usize),
+}
+
+/// Finds the keys of rows that were not decoded yet.
+pub trait Keyed: Send + Sync + std::fmt::Debug {
+    /// The key of the row at this place.
+    fn key(&self, at: usize) -> Option<Key>;
+}
+
+impl OutKey {
+    /// A copy that keeps no batch alive.
+    fn owned(&self) -> Option<Key> {
+        match self {
+            Self::Known(key) => key.as_ref().map(scan::owned_key),
+            Self::Later(keyed, at) => keyed.key(*at).as_ref().map(scan::owned_key),
+        }
+    }
 }
 
 /// What answers for a row in the database until it is settled.

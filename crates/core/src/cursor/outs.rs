@@ -74,10 +74,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cursor::Origin;
+    use crate::cursor::{Origin, OutKey};
 
     fn out(claim: u64) -> Out {
-        Out { claim, origin: Origin::New, key: None, retries: 0 }
+        Out { claim, origin: Origin::New, key: OutKey::Known(None), retries: 0 }
     }
 
     proptest! {

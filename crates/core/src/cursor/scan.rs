@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Cursor, Exception, Origin, Out, Reading, Shelf};
+use super::{Cursor, Exception, Origin, Out, OutKey, Reading, Shelf};
 use crate::route::{Gate, Hold, Kind};
 use crate::{Entry, Key, Text};
 
@@ -28,6 +28,10 @@ pub struct Scan<'c, 'g, 'h> {
 pub trait Row {
     /// What it stays in order with.
     fn key(&self) -> Option<&Key>;
+    /// The same, for when it may be needed later.
+    fn key_later(&self) -> OutKey {
+        OutKey::Known(self.key().cloned())
+    }
     /// What it is routed by.
     fn kind(&self) -> Kind;
     /// Retries scheduled so far, by the row itself.
@@ -214,13 +218,15 @@ impl Scan<'_, '_, '_> {
         if kind.is_some_and(|kind| cursor.covers(kind, id) && !self.is_drained(kind)) {
             return Some(Bar::Route);
         }
-        if let Some(key) = row.key() {
+        // Mostly nothing stands before any key, and then nobody has to know it.
+        let free = cursor.exceptions.len() == 0 && self.blocked.is_empty() && !self.gate.holds_keys();
+        if let Some(key) = (!free).then(|| row.key()).flatten() {
             let behind = cursor.exceptions.blocks(key, id, |id| cursor.out.contains(id));
             if behind || self.blocked.contains(key) {
                 return Some(Bar::Key);
             }
         }
-        match self.gate.pass_by(row.key(), || row.kind()) {
+        match self.gate.pass_by((!free).then(|| row.key()).flatten(), || row.kind()) {
             Ok(()) => None,
             Err(Hold::Key) => Some(Bar::Key),
             Err(Hold::Route) => Some(Bar::Route),
@@ -235,7 +241,7 @@ impl Scan<'_, '_, '_> {
     fn hand_out(&mut self, id: i64, row: &impl Row, origin: Origin, kind: Option<&Kind>) -> Offer {
         self.leave(id, &origin, kind);
         let retries = self.cursor.exceptions.get(id).map_or(row.retries(), |exception| exception.retries);
-        let out = Out { claim: self.claim, origin, key: row.key().cloned(), retries };
+        let out = Out { claim: self.claim, origin, key: row.key_later(), retries };
         self.cursor.out.insert(id, out);
         self.handed += 1;
         Offer::Take { retries }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::scan::{owned, owned_key};
+use super::scan::owned;
 use super::{Cursor, Exception, Origin, Out, Shelf};
 use crate::route::Kind;
 use crate::verdict::Reason;
@@ -77,7 +77,7 @@ impl Cursor {
             self.ink.gaps_changed();
         }
         let reason: Option<Text> = reason.map(|Reason(text)| owned(text));
-        self.put_exception(Exception { id, key: out.key.as_ref().map(owned_key), shelf, retries, reason });
+        self.put_exception(Exception { id, key: out.key.owned(), shelf, retries, reason });
     }
 
     pub(super) fn put_exception(&mut self, exception: Exception) {
