@@ -48,10 +48,14 @@ impl Observer for Steps {
             Step::Buried { entry, reason } => {
                 error!(id = %entry.id, event = %entry.envelope.id, r#type = %entry.envelope.event_type, reason, "dead: given up until it is revived");
             }
-            Step::Circuit { sink, topic, circuit } => match topic {
+            Step::Circuit { sink, topic, circuit, .. } => match topic {
                 Some(topic) => warn!(sink, topic, circuit = circuit.word(), "circuit changed"),
                 None => warn!(sink, circuit = circuit.word(), "circuit changed"),
             },
+            Step::Full(true) => {
+                warn!("too much is parked: nothing further is read until a held key is revived, buried or pruned; `postrider status` names it");
+            }
+            Step::Full(false) => warn!("there is room for what is parked again: reading on"),
             Step::Halted { sink, at } => warn!(sink, %at, "batch stopped by an open circuit"),
             Step::Overdue { sink, entries } => {
                 warn!(sink, entries, "no answer before the publish deadline; they are sent again");

@@ -143,7 +143,7 @@ impl Observer for Pulse {
         match step {
             Step::Published { .. } => drop(self.published.fetch_add(1, Ordering::Relaxed)),
             Step::Standby(standby) => self.told().standby = *standby,
-            Step::Circuit { sink, topic, circuit } => self.circuit(sink, *topic, *circuit),
+            Step::Circuit { sink, topic, circuit, .. } => self.circuit(sink, *topic, *circuit),
             // Neither was this message's or the broker's doing.
             Step::Refused { refusal: Refusal::Withheld | Refusal::Unknown(Silence::Purged), .. } => {}
             Step::Refused { refusal, .. } => self.trouble(refusal.reason().0),
@@ -154,6 +154,7 @@ impl Observer for Pulse {
             | Step::Overdue { .. }
             | Step::Settled { .. }
             | Step::Fenced { .. }
+            | Step::Full(_)
             | Step::SourceBack => {}
         }
     }

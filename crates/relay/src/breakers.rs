@@ -4,7 +4,7 @@ use postrider_core::breaker::{Breaker, Circuit, Settings};
 use postrider_core::clock::Instant;
 use postrider_core::judge::Signal;
 use postrider_core::plan::TopicNo;
-use postrider_core::verdict::Scope;
+use postrider_core::verdict::{Reason, Scope};
 
 use crate::lanes::SinkNo;
 
@@ -23,15 +23,17 @@ pub(crate) struct Breakers {
 struct Guarded {
     breaker: Breaker,
     said: Circuit,
-    /// Messages per call while the broker recovers: starts at the trials, doubles with every call that is all receipts.
+    /// Messages per call while the broker recovers: starts at the trials, doubles with every call that went well.
     pace: Option<usize>,
+    /// What the broker last said when it failed.
+    reason: Option<Reason>,
 }
 
 /// A breaker that has changed since it was last asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    Sink(SinkNo, Circuit),
-    Topic(TopicNo, Circuit),
+    Sink(SinkNo, Circuit, Option<Reason>),
+    Topic(TopicNo, Circuit, Option<Reason>),
 }
 
 impl Breakers {
@@ -62,7 +64,6 @@ impl Breakers {
 
     /// Tells both breakers what became of a permitted message.
     pub(crate) fn tell(&mut self, sink: SinkNo, topic: TopicNo, signal: Signal, now: Instant) {
-        self.stirred |= matches!(signal, Signal::Failure(_));
         let (sink, topic) = (&mut self.sinks[sink.0].breaker, &mut self.topics[topic.0].breaker);
         match signal {
             Signal::Success => {
@@ -82,6 +83,16 @@ impl Breakers {
                 topic.returned();
             }
         }
+    }
+
+    /// Keeps why a broker failed, for whoever asks why its circuit opened.
+    pub(crate) fn blame(&mut self, sink: SinkNo, topic: TopicNo, scope: Scope, reason: &Reason) {
+        self.stirred = true;
+        let guarded = match scope {
+            Scope::Sink => &mut self.sinks[sink.0],
+            Scope::Topic | Scope::Partition => &mut self.topics[topic.0],
+        };
+        guarded.reason = Some(reason.clone());
     }
 
     /// How many messages may go to a sink now; `None` means any number.
@@ -113,11 +124,8 @@ impl Breakers {
         (0..self.topics.len()).map(TopicNo)
     }
 
-    /// A call to a sink brought receipts only, or not: the pace grows with the former.
-    pub(crate) fn called(&mut self, sink: SinkNo, topics: &[TopicNo], all_receipts: bool) {
-        if !all_receipts {
-            return;
-        }
+    /// A call to a sink brought receipts and no fault of the broker: the pace grows.
+    pub(crate) fn went_well(&mut self, sink: SinkNo, topics: &[TopicNo]) {
         let batch_entries = self.batch_entries;
         self.sinks[sink.0].quicken(batch_entries);
         for topic in topics {
@@ -136,15 +144,17 @@ impl Breakers {
             return Vec::new();
         }
         let trials = self.settings.trials as usize;
-        let sinks = self.sinks.iter_mut().enumerate();
-        let mut changes: Vec<_> = sinks
-            .filter_map(|(no, guarded)| Some(Changed::Sink(SinkNo(no), guarded.change(now, trials)?)))
-            .collect();
-        let topics = self.topics.iter_mut().enumerate();
-        changes.extend(
-            topics
-                .filter_map(|(no, guarded)| Some(Changed::Topic(TopicNo(no), guarded.change(now, trials)?))),
-        );
+        let mut changes = Vec::new();
+        for (no, guarded) in self.sinks.iter_mut().enumerate() {
+            changes.extend(
+                guarded.change(now, trials).map(|(circuit, why)| Changed::Sink(SinkNo(no), circuit, why)),
+            );
+        }
+        for (no, guarded) in self.topics.iter_mut().enumerate() {
+            changes.extend(
+                guarded.change(now, trials).map(|(circuit, why)| Changed::Topic(TopicNo(no), circuit, why)),
+            );
+        }
         self.stirred = self.sinks.iter().chain(&self.topics).any(|guarded| !guarded.calm());
         changes
     }
@@ -155,7 +165,12 @@ impl Breakers {
     }
 
     fn guarded(&self) -> Guarded {
-        Guarded { breaker: Breaker::new(self.settings.clone()), said: Circuit::Closed, pace: None }
+        Guarded {
+            breaker: Breaker::new(self.settings.clone()),
+            said: Circuit::Closed,
+            pace: None,
+            reason: None,
+        }
     }
 }
 
@@ -168,7 +183,7 @@ impl Guarded {
         self.said == Circuit::Closed && self.pace.is_none()
     }
 
-    fn change(&mut self, now: Instant, trials: usize) -> Option<Circuit> {
+    fn change(&mut self, now: Instant, trials: usize) -> Option<(Circuit, Option<Reason>)> {
         let circuit = self.breaker.circuit(now);
         if circuit == self.said {
             return None;
@@ -177,7 +192,7 @@ impl Guarded {
             self.pace = Some(trials.max(1));
         }
         self.said = circuit;
-        Some(circuit)
+        Some((circuit, self.reason.clone().filter(|_| circuit == Circuit::Open)))
     }
 
     fn quicken(&mut self, batch_entries: usize) {

@@ -217,7 +217,11 @@ impl<'r, S: Source> Engine<'r, S> {
     }
 
     fn found_nothing(&mut self, idle: &Idle, held: bool) {
-        let nothing_left = !held && idle.gaps_open == 0 && !idle.full && self.claims.is_empty();
+        if std::mem::replace(&mut self.full, idle.full) != idle.full {
+            self.saw(&Step::Full(idle.full));
+        }
+        // What is parked behind a limit waits for an operator: there is nothing left to do for a relay.
+        let nothing_left = !held && idle.gaps_open == 0 && self.claims.is_empty();
         if nothing_left && self.relay.settings.until_empty.is_some() {
             self.ending.empty(self.relay.clock.instant());
         }

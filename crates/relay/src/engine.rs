@@ -37,6 +37,8 @@ pub(crate) struct Engine<'r, S: Source> {
     pub(crate) pace: Pace,
     pub(crate) claiming: bool,
     pub(crate) standby: Option<bool>,
+    /// Whether the source's reading is stopped by a limit on what is parked.
+    pub(crate) full: bool,
     /// Since when the broker has given nothing but faults.
     pub(crate) away_since: Option<Instant>,
     pub(crate) ending: Ending,
@@ -68,6 +70,7 @@ impl<'r, S: Source> Engine<'r, S> {
             pace: Pace::new(relay.settings.poll, relay.clock.instant()),
             claiming: false,
             standby: None,
+            full: false,
             away_since: None,
             ending: Ending::default(),
             summary: Summary::default(),
@@ -142,12 +145,14 @@ impl<'r, S: Source> Engine<'r, S> {
         let changes = self.breakers().changes(self.now());
         for change in changes {
             match change {
-                Changed::Sink(sink, circuit) => {
-                    self.saw(&Step::Circuit { sink: self.sink_name(sink), topic: None, circuit });
+                Changed::Sink(sink, circuit, reason) => {
+                    let reason = reason.as_ref().map(|reason| &*reason.0);
+                    self.saw(&Step::Circuit { sink: self.sink_name(sink), topic: None, circuit, reason });
                 }
-                Changed::Topic(topic, circuit) => {
+                Changed::Topic(topic, circuit, reason) => {
                     let to = self.destination(topic);
-                    self.saw(&Step::Circuit { sink: &to.sink, topic: Some(&to.topic), circuit });
+                    let reason = reason.as_ref().map(|reason| &*reason.0);
+                    self.saw(&Step::Circuit { sink: &to.sink, topic: Some(&to.topic), circuit, reason });
                 }
             }
         }

@@ -42,7 +42,13 @@ impl<S: Source> Engine<'_, S> {
             *in_company = shipment.tickets.iter().filter(|other| other.topic == ticket.topic).count() > 1;
             *shipment.companies.entry(ticket.topic).or_default() += usize::from(*in_company);
         }
-        shipment.all_receipts &= verdict == Verdict::Receipt;
+        match &verdict {
+            Verdict::Receipt => shipment.receipts += 1,
+            Verdict::Refusal(Refusal::Busy { .. } | Refusal::Unknown(Silence::Broker { .. })) => {
+                shipment.faults += 1
+            }
+            Verdict::Refusal(_) => {}
+        }
         let granted = shipment.granted[index].load(Ordering::Relaxed);
         let sink = granted.then_some(shipment.sink);
         self.settle_verdict(ticket, sink, &verdict, now);
@@ -71,12 +77,15 @@ impl<S: Source> Engine<'_, S> {
         if let Some(sink) = told {
             self.breakers().tell(sink, ticket.topic, signal, now);
         }
-        match signal {
-            Signal::Success => self.away_since = None,
-            Signal::Failure(_) => {
+        match (signal, verdict) {
+            (Signal::Success, _) => self.away_since = None,
+            (Signal::Failure(scope), Verdict::Refusal(refusal)) => {
                 self.away_since.get_or_insert(now);
+                if let Some(sink) = told {
+                    self.breakers().blame(sink, ticket.topic, scope, &refusal.reason());
+                }
             }
-            Signal::Silent => {}
+            _ => {}
         }
         self.decide_at(ticket, settlement, now);
     }
@@ -131,7 +140,9 @@ impl<S: Source> Engine<'_, S> {
                 _ => lane.grow(*topic, self.relay.settings.batch_entries),
             }
         }
-        self.breakers().called(shipment.sink, &topics, shipment.all_receipts);
+        if shipment.receipts > 0 && shipment.faults == 0 {
+            self.breakers().went_well(shipment.sink, &topics);
+        }
         self.say_circuits();
     }
 }

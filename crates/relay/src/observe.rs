@@ -65,7 +65,11 @@ pub enum Step<'a> {
         topic: Option<&'a str>,
         /// To this.
         circuit: Circuit,
+        /// What the broker last said, when it opens.
+        reason: Option<&'a str>,
     },
+    /// So much is parked that the source reads no further (`true`), or it does again (`false`); said once per change.
+    Full(bool),
     /// An open circuit stopped a batch: this entry and what follows it go back unattempted.
     Halted {
         /// The sink.

@@ -15,6 +15,7 @@ use postrider_core::{Entry, Text, Verdict, point};
 use crate::breakers::Breakers;
 use crate::claims::{ClaimNo, Ticket};
 use crate::engine::Engine;
+use crate::keys::KeyNo;
 use crate::lanes::SinkNo;
 use crate::observe::Step;
 use crate::wake::Woke;
@@ -35,7 +36,9 @@ pub(crate) struct Shipment {
     pub(crate) sink: SinkNo,
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) answered: Vec<bool>,
-    pub(crate) all_receipts: bool,
+    pub(crate) receipts: usize,
+    /// Verdicts that speak of the broker's faults.
+    pub(crate) faults: usize,
     /// Messages of a topic that were refused together.
     pub(crate) companies: HashMap<TopicNo, usize>,
     pub(crate) granted: Arc<[AtomicBool]>,
@@ -79,7 +82,8 @@ impl<'r, S: Source> Engine<'r, S> {
             .min(features.batch_entries_max)
             .min(allowance.unwrap_or(usize::MAX));
         let mut load: Vec<Loaded> = Vec::with_capacity(most.min(self.lanes[sink.0].ready.len()));
-        let mut aside = Aside { counts_kept: !self.lanes[sink.0].companies.is_empty(), ..Aside::default() };
+        let counts_kept = !calm || !self.lanes[sink.0].companies.is_empty();
+        let mut aside = Aside { counts_kept, ..Aside::default() };
         while load.len() < most {
             let Some(ticket) = self.lanes[sink.0].ready.pop_front() else { break };
             match self.standing(ticket, now, calm) {
@@ -89,7 +93,9 @@ impl<'r, S: Source> Engine<'r, S> {
                     break;
                 }
                 Standing::Broken => self.give_back(ticket),
-                Standing::Good if aside.keeps(ticket, &self.lanes[sink.0].companies) => aside.put(ticket),
+                Standing::Good if aside.keeps(ticket, self.room(sink, ticket.topic, now, calm)) => {
+                    aside.put(ticket)
+                }
                 Standing::Good => self.load_key(ticket, features.ordered_stream, &mut load, &mut aside, most),
             }
         }
@@ -142,16 +148,31 @@ impl<'r, S: Source> Engine<'r, S> {
         load.push((ticket, key.in_flight == 0));
         key.call = (call, ticket.topic);
         key.in_flight += 1;
-        while stream
-            && load.len() < most
-            && let Some(behind) = key.waiting.front().copied()
-            && behind.topic == ticket.topic
-        {
-            key.waiting.pop_front();
+        while stream && load.len() < most && self.may_follow(ticket, aside) {
+            let Some(behind) = self.keys.get_mut(number).waiting.pop_front() else { break };
             aside.count(behind);
             load.push((behind, false));
-            key.in_flight += 1;
+            self.keys.get_mut(number).in_flight += 1;
         }
+    }
+
+    /// Whether what waits behind a ticket may go in the same call.
+    fn may_follow(&mut self, ticket: Ticket, aside: &Aside) -> bool {
+        let (now, calm) = (self.now(), self.breakers().calm());
+        let Some(behind) = ticket.key.and_then(|key| self.keys.get_mut(key).waiting.front().copied()) else {
+            return false;
+        };
+        let Some(sink) = self.sink_of(behind.topic) else { return false };
+        behind.topic == ticket.topic
+            && matches!(self.standing(behind, now, calm), Standing::Good)
+            && !aside.keeps(behind, self.room(sink, behind.topic, now, calm))
+    }
+
+    /// How many messages of a topic may go in one call: while a culprit is sought, and while the topic recovers.
+    fn room(&self, sink: SinkNo, topic: TopicNo, now: Instant, calm: bool) -> Option<usize> {
+        let company = self.lanes[sink.0].companies.get(&topic).copied();
+        let pace = if calm { None } else { self.breakers().topic_allowance(topic, now) };
+        company.into_iter().chain(pace).min()
     }
 
     /// An open circuit: what is queued goes back, so that the position stays at the last entry that was attempted (B7).
@@ -200,7 +221,8 @@ impl<'r, S: Source> Engine<'r, S> {
                 sink,
                 answered: vec![false; tickets.len()],
                 tickets,
-                all_receipts: true,
+                receipts: 0,
+                faults: 0,
                 companies: HashMap::new(),
                 granted,
                 abort,
@@ -248,20 +270,16 @@ enum Standing {
 #[derive(Default)]
 struct Aside {
     tickets: Vec<Ticket>,
-    keys: HashSet<crate::keys::KeyNo>,
+    keys: HashSet<KeyNo>,
     counts: HashMap<TopicNo, usize>,
-    /// Whether some topic's company is limited, so that it matters how many there are of each.
+    /// Whether some topic has limited room, so that it matters how many there are of each.
     counts_kept: bool,
 }
 
 impl Aside {
-    fn keeps(&self, ticket: Ticket, companies: &HashMap<TopicNo, usize>) -> bool {
-        if companies.is_empty() {
-            return false;
-        }
-        let full = companies
-            .get(&ticket.topic)
-            .is_some_and(|most| self.counts.get(&ticket.topic).copied().unwrap_or(0) >= *most);
+    /// Whether a ticket is left for the next call, because there is no room for it or for one before it.
+    fn keeps(&self, ticket: Ticket, room: Option<usize>) -> bool {
+        let full = room.is_some_and(|room| self.counts.get(&ticket.topic).copied().unwrap_or(0) >= room);
         full || ticket.key.is_some_and(|key| self.keys.contains(&key))
     }
 
