@@ -38,9 +38,9 @@ impl Ahead {
     /// `sql` reads the rows behind an id.
     pub(crate) fn start(config: &Config, sql: &str, decoder: Arc<Decoder>) -> Result<Self, Fault> {
         let connection = open(config)?;
-        // Every page is read once.
+        // Every page is read once, and all are dropped when the other connection commits: so few are got and freed in one piece.
         connection
-            .execute_batch("pragma cache_size = -256; pragma query_only = on")
+            .execute_batch("pragma cache_size = 16; pragma query_only = on")
             .map_err(|error| fault(&config.place(), error))?;
         Ok(Self {
             reader: Worker::start("postrider-ahead", config.place(), connection)?,
