@@ -9,6 +9,7 @@ use postrider_core::{Fault, Refusal, point};
 
 use crate::config::FileConfig;
 use crate::disk::Disk;
+use crate::tail::Found;
 use crate::writer::Place;
 use crate::{refusal, rotate, tail};
 
@@ -51,8 +52,7 @@ impl Journal {
             if !is_at(&open.path, &found).map_err(|error| busy("it cannot be looked at", error))? {
                 continue;
             }
-            let len =
-                self.mend(&open, found.len()).map_err(|error| busy("its torn tail cannot be cut", error))?;
+            let len = self.mend(&open, found.len())?;
             if len == 0 || len.saturating_add(bytes) <= self.config.rotate_bytes {
                 return Ok((open, len));
             }
@@ -83,14 +83,23 @@ impl Journal {
         Ok(Open { file, path, left_at: None })
     }
 
-    /// Cuts what a writer that died left torn; the length of what is whole.
-    fn mend(&self, open: &Open, len: u64) -> io::Result<u64> {
+    /// Cuts what a writer that died left torn; the length of what is whole. A file that is not ours stays as it is.
+    fn mend(&self, open: &Open, len: u64) -> Result<u64, Refusal> {
         if open.left_at == Some(len) {
             return Ok(len);
         }
-        let Some(whole) = tail::torn_at(&open.file, len)? else { return Ok(len) };
-        self.disk.truncate(&open.file, whole)?;
-        Ok(whole)
+        let busy = |doing, error| refusal::busy(refusal::file(&open.path), doing, &error);
+        match tail::look(&open.file, len).map_err(|error| busy("it cannot be read", error))? {
+            Found::Whole => Ok(len),
+            Found::Torn(whole) => {
+                let cut = self.disk.truncate(&open.file, whole);
+                cut.map(|()| whole).map_err(|error| busy("its torn tail cannot be cut", error))
+            }
+            Found::Foreign(why) => {
+                let place = refusal::file(&open.path);
+                Err(refusal::away(format!("{place}: {why}. {}", tail::REMEDY)))
+            }
+        }
     }
 
     fn rotate(&self, open: &Open) -> io::Result<()> {

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use postrider_core::Fault;
 
-use crate::{refusal, rotate};
+use crate::tail::Found;
+use crate::{refusal, rotate, tail};
 
 /// Opens and locks the file if it is there; writes beside it, because rotation will.
 pub(crate) fn probe(path: &Path) -> Result<(), Fault> {
@@ -30,9 +31,18 @@ fn look_at(path: &Path, file: &File) -> Result<(), Fault> {
         return Err(Fault::new(refusal::file(path), "it is not a regular file", "Name one that is."));
     }
     match file.try_lock() {
-        // Another relay is writing: so it can be locked.
-        Ok(()) | Err(TryLockError::WouldBlock) => Ok(()),
-        Err(TryLockError::Error(error)) => Err(fault(refusal::file(path), "it cannot be locked", error)),
+        Ok(()) => {}
+        // Another relay is writing: so it can be locked, and its end may be anything at the moment.
+        Err(TryLockError::WouldBlock) => return Ok(()),
+        Err(TryLockError::Error(error)) => {
+            return Err(fault(refusal::file(path), "it cannot be locked", error));
+        }
+    }
+    // Under the lock nobody writes, so the length is still right once it is asked anew.
+    let found = file.metadata().and_then(|metadata| tail::look(file, metadata.len()));
+    match found.map_err(|error| fault(refusal::file(path), "it cannot be read", error))? {
+        Found::Whole | Found::Torn(_) => Ok(()),
+        Found::Foreign(why) => Err(Fault::new(refusal::file(path), why, tail::REMEDY)),
     }
 }
 

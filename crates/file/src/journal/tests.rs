@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::Journal;
 use crate::config::FileConfig;
 use crate::disk::Disk;
+use crate::tail;
 use crate::writer::Place;
 
 /// What the disk was asked to do, and what shall fail.
@@ -109,17 +110,17 @@ impl Bench {
     }
 
     fn append(&mut self, lines: &str) -> Result<(), Refusal> {
-        self.journal.append(lines.as_bytes(), &mut || true)
+        self.journal.append(event(lines).as_bytes(), &mut || true)
     }
 
     fn write(&self, content: &str) {
         let path = self.dir.path().join("events");
         let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        file.write_all(content.as_bytes()).unwrap();
+        file.write_all(event(content).as_bytes()).unwrap();
     }
 
     fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.dir.path().join(name)).unwrap()
+        fs::read_to_string(self.dir.path().join(name)).unwrap().replace(beginning(), "")
     }
 
     fn names(&self) -> Vec<String> {
@@ -129,6 +130,15 @@ impl Bench {
         names.sort();
         names
     }
+}
+
+/// Lines as they begin in a file of events; tests name what follows.
+fn event(lines: &str) -> String {
+    lines.split_inclusive('\n').map(|line| beginning().to_owned() + line).collect()
+}
+
+fn beginning() -> &'static str {
+    std::str::from_utf8(tail::BEGINNING).unwrap()
 }
 
 fn is_unknown(result: Result<(), Refusal>) -> bool {
@@ -157,6 +167,28 @@ fn a_torn_tail_that_another_left_is_cut_before_the_next_batch() {
     bench.write("other\nhal");
     bench.append("b\n").unwrap();
     assert_eq!(bench.read("events"), "a\nother\nb\n");
+}
+
+/// What Postrider did not write is neither cut nor appended to, and `check` says so before it happens.
+#[test]
+fn a_file_of_somebody_else_is_left_as_it_is() {
+    let torn = event("a\n") + "buy milk";
+    for (content, said) in [
+        ("buy milk", "it begins with"),
+        ("buy milk\n", "it begins with"),
+        ("SQLite format 3\0\u{10}", "it begins with"),
+        (&torn, "it ends without a newline in something that Postrider did not write"),
+    ] {
+        let mut bench = Bench::new();
+        fs::write(bench.dir.path().join("events"), content).unwrap();
+        let reason = busy(bench.append("b\n"));
+        let fault = bench.journal.probe().unwrap_err().to_string();
+        for told in [reason, fault] {
+            assert!(told.contains("is not a file of events") && told.contains(said), "{told}");
+            assert!(told.contains("Name another file"), "{told}");
+        }
+        assert_eq!(fs::read_to_string(bench.dir.path().join("events")).unwrap(), content);
+    }
 }
 
 #[test]
@@ -204,7 +236,7 @@ fn a_broken_write_that_cannot_be_taken_back_is_unknown_and_mended_later() {
         let mut bench = Bench::new();
         bench.trace.fail([Failure::Append(kind), Failure::Truncate]);
         assert!(is_unknown(bench.append("one\ntwo\nthree\n")));
-        assert_eq!(bench.read("events"), "one\ntwo");
+        assert_eq!(bench.read("events"), "one\n{\"specversion", "half of it");
         bench.append("four\n").unwrap();
         assert_eq!(bench.read("events"), "one\nfour\n");
     }
@@ -270,7 +302,7 @@ fn a_file_that_was_moved_away_is_opened_anew() {
 #[test]
 fn a_link_stays_and_its_target_rotates() {
     let mut bench = Bench::rotating_at(4);
-    fs::write(bench.dir.path().join("target"), "aaa\n").unwrap();
+    fs::write(bench.dir.path().join("target"), event("aaa\n")).unwrap();
     std::os::unix::fs::symlink("target", bench.dir.path().join("events")).unwrap();
     bench.append("bbb\n").unwrap();
     assert_eq!(bench.names(), ["events", "target", "target.1"]);

@@ -27,7 +27,7 @@ fn writers_that_share_a_file_and_rotate_it_lose_and_tear_nothing() {
         }
     });
     let mut journal = Journal::new(FileConfig::new(&path), Box::new(Mortal::default()));
-    journal.append(b"end\n", &mut || true).unwrap();
+    journal.append(super::event("end\n").as_bytes(), &mut || true).unwrap();
     let (files, lines) = read(dir.path());
     assert!(files > 50, "it rotated {files} times");
     let mut last = HashMap::new();
@@ -54,7 +54,7 @@ fn write(path: &Path, writer: usize) {
     for batch in 0..BATCHES {
         let fate = if is_doomed(batch) { "doomed" } else { "whole" };
         let line = |number| format!("{writer} {batch} {number} {fate}\n");
-        let lines: String = (0..LINES).map(line).collect();
+        let lines = super::event(&(0..LINES).map(line).collect::<String>());
         let appended = journal.append(lines.as_bytes(), &mut || true);
         assert_eq!(appended.is_ok(), !is_doomed(batch));
     }
@@ -98,7 +98,7 @@ fn read(dir: &Path) -> (usize, Vec<String>) {
     files.sort_by_key(number);
     let lines = files.iter().flat_map(|path| {
         let content = fs::read_to_string(path).unwrap();
-        content.lines().map(str::to_owned).collect::<Vec<_>>()
+        content.replace(super::beginning(), "").lines().map(str::to_owned).collect::<Vec<_>>()
     });
     (files.len(), lines.collect())
 }
