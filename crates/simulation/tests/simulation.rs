@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use postrider_simulation::checkers;
-use postrider_simulation::scenario::Scenario;
+use postrider_simulation::evidence::Evidence;
+use postrider_simulation::scenario::{Faults, Scenario};
 use postrider_simulation::source::{Flaw, Way};
 use postrider_simulation::witness::Lie;
 use postrider_simulation::world::{Broken, live, live_traced};
@@ -40,7 +41,7 @@ fn every_seed_keeps_every_promise() {
 /// `cargo xtask sim SEED`: one world, with what it was and what became of it.
 #[test]
 fn replay() {
-    let Some(seed) = std::env::var("POSTRIDER_SEED").ok().and_then(|text| text.parse().ok()) else { return };
+    let seed = std::env::var("POSTRIDER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let scenario = Scenario::draw(seed);
     println!("{:?}\n{scenario:#?}", way(seed));
     let evidence = live_traced(&scenario, way(seed));
@@ -124,4 +125,44 @@ fn gaps_that_are_not_persisted_are_noticed() {
 #[test]
 fn gaps_closed_too_early_are_noticed() {
     assert_noticed(Broken::Source(Flaw::GapsClosedTooEarly), Way::Cursor, "no_loss");
+}
+
+/// Every checker notices when an honest world's evidence is tampered with.
+#[test]
+fn every_checker_notices_tampered_evidence() {
+    let honest = (0..).map(|seed| live(&Scenario::draw(seed), Way::Cursor, None)).find(|evidence| {
+        let scenario = &evidence.scenario;
+        let calm = scenario.blows.is_empty() && scenario.faults == Faults::default();
+        calm && scenario.poison == 0.0 && scenario.transient == 0.0 && evidence.accepted.len() > 20
+    });
+    let honest = honest.expect("one world in some is calm");
+    assert!(checkers::faults(&honest).is_empty());
+    let first = honest.accepted[0].event.clone();
+    let tamper: [(&str, &dyn Fn(&mut Evidence)); 9] = [
+        ("no_loss", &|evidence| {
+            evidence.accepted.remove(0);
+            evidence.stored.remove(&first);
+        }),
+        ("no_loss", &|evidence| evidence.written.iter_mut().for_each(|written| written.committed = false)),
+        ("key_order", &|evidence| evidence.accepted.reverse()),
+        ("single_holder", &|evidence| evidence.overlaps.push("two had it".into())),
+        ("no_false_receipt", &|evidence| drop(evidence.accepted.remove(0))),
+        ("retries_bounded", &|evidence| {
+            let most = evidence.scenario.retry.retries_max;
+            evidence.stored.get_mut(&first).expect("it is stored").retries = most + 1;
+        }),
+        ("outage_costs_no_retry", &|evidence| {
+            evidence.stored.get_mut(&first).expect("it is stored").retries = 1;
+        }),
+        ("bounded_memory", &|evidence| evidence.bytes_held_most = usize::MAX),
+        ("duplicates_explained", &|evidence| evidence.accepted.push(evidence.accepted[0].clone())),
+    ];
+    for (checker, tamper) in tamper {
+        let mut evidence = honest.clone();
+        tamper(&mut evidence);
+        let faults = checkers::faults(&evidence);
+        assert!(faults.iter().any(|fault| fault.starts_with(checker)), "{checker} was silent: {faults:?}");
+    }
+    let unfinished = Evidence { finished: false, ..honest };
+    assert!(checkers::faults(&unfinished).iter().any(|fault| fault.starts_with("liveness")));
 }

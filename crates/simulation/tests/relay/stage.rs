@@ -30,6 +30,7 @@ pub(crate) struct Stage {
 /// One publish call: which events, and how many of them were attempted.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
+    pub(crate) relay: &'static str,
     pub(crate) at: Duration,
     pub(crate) events: Vec<String>,
     pub(crate) attempted: usize,
@@ -78,14 +79,20 @@ impl Stage {
     }
 
     pub(crate) fn start(&mut self) -> TaskNo {
+        self.start_as("relay")
+    }
+
+    /// Starts a relay under a name of its own.
+    pub(crate) fn start_as(&mut self, name: &'static str) -> TaskNo {
         let sink = Noted {
-            sink: self.broker.sink("relay"),
+            relay: name,
+            sink: self.broker.sink(name),
             timeline: self.timeline.clone(),
             calls: self.calls.clone(),
         };
         let route = Route { event_type: "*".into(), sink: None, topic: Some("{domain}".into()) };
         let relay = Relay {
-            source: self.outbox.source("relay"),
+            source: self.outbox.source(name),
             sinks: vec![("broker".into(), Arc::new(sink))],
             router: Arc::new(Router::new(vec![route], "broker", "{domain}")),
             settings: self.settings.clone(),
@@ -127,6 +134,7 @@ impl Stage {
 }
 
 struct Noted {
+    relay: &'static str,
     sink: SimSink,
     timeline: Timeline,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -148,7 +156,7 @@ impl Sink for Noted {
             let events = messages.iter().map(|message| message.envelope.id.to_string()).collect();
             let number = {
                 let mut calls = self.calls.lock().expect("no panic");
-                calls.push(Call { at: self.timeline.now(), events, attempted: 0 });
+                calls.push(Call { relay: self.relay, at: self.timeline.now(), events, attempted: 0 });
                 calls.len() - 1
             };
             let counted = Counted { permit, calls: &self.calls, number };

@@ -82,3 +82,29 @@ fn until_empty_ends_by_itself() {
     assert_eq!(stage.ended.lock().unwrap().clone().map(|summary| summary.ended), Some(Ended::BrokerAway));
     assert_eq!(stage.count(State::Pending), 1);
 }
+
+/// A relay that stood still past its lease asks for it before it sends anything more: what it had queued, another has sent.
+#[test]
+fn a_relay_that_was_paused_past_its_lease_sends_nothing_of_what_it_had_queued() {
+    for way in [Way::Cursor, Way::Lease, Way::Log] {
+        let mut stage = Stage::new(way);
+        stage.settings.batch_entries = 4;
+        stage.broker.set_faults(Faults { latency_max: SECOND * 4, ..Faults::default() });
+        for key in 0..60 {
+            stage.append(&format!("k{key}"), "orders");
+        }
+        let paused = stage.start_as("paused");
+        stage.pass(SECOND * 2);
+        stage.executor.pause(paused, true);
+        stage.broker.set_faults(Faults::default());
+        stage.start_as("other");
+        stage.pass(SECOND * 30);
+        assert_eq!(stage.count(State::Published), 60, "{way:?}: the other took over");
+        let before = stage.calls().len();
+        stage.executor.pause(paused, false);
+        stage.pass(SECOND * 30);
+        let late: Vec<_> =
+            stage.calls().split_off(before).into_iter().filter(|call| call.relay == "paused").collect();
+        assert!(late.is_empty(), "{way:?}: it sent {late:?} under a lease that it had lost");
+    }
+}
