@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::limits::TOPICS_MAX;
 use crate::route::{Destination, Kind, Router};
 use crate::verdict::Reason;
-use crate::{Entry, Text};
+use crate::{Entry, Envelope, Text};
 
 /// A destination's number, for as long as a relay runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +42,9 @@ impl<'r> Planner<'r> {
     pub fn plan(&mut self, entry: &Entry) -> Plan {
         if let Some(flaw) = &entry.flaw {
             return Plan::Bury(Reason::new(flaw.0.clone()));
+        }
+        if let Some(problem) = malformed(&entry.envelope) {
+            return Plan::Bury(Reason::new(problem));
         }
         let (event_type, aggregate_type) = (&entry.envelope.event_type, &entry.envelope.aggregate_type);
         if let Some((kind, topic)) = &self.last
@@ -95,7 +98,70 @@ impl<'r> Planner<'r> {
     }
 }
 
+/// Why an envelope is no CloudEvent: consumers tell events apart by these three.
+fn malformed(envelope: &Envelope) -> Option<String> {
+    let required = [("id", &envelope.id), ("source", &envelope.source), ("type", &envelope.event_type)];
+    required.into_iter().find_map(|(name, value)| {
+        if value.is_empty() {
+            return Some(format!("the event's {name} is empty; CloudEvents needs one"));
+        }
+        let control = value.bytes().any(|byte| byte < b' ' || byte == 0x7f);
+        control.then(|| format!("the event's {name} holds a control character; CloudEvents forbids it"))
+    })
+}
+
 /// A copy that does not keep a whole batch's buffer alive.
 fn own(text: &Text) -> Text {
     Text::from(text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EntryId;
+
+    fn entry(id: &'static str, source: &'static str, event_type: &'static str) -> Entry {
+        let envelope = Envelope {
+            id: id.into(),
+            source: source.into(),
+            event_type: event_type.into(),
+            time: jiff::Timestamp::UNIX_EPOCH,
+            content_type: None,
+            aggregate_type: "Order".into(),
+            aggregate_id: "1".into(),
+            partition_key: None,
+            sequence: None,
+            trace: None,
+            extensions: std::collections::BTreeMap::new(),
+            data: bytes::Bytes::new(),
+        };
+        Entry { id: EntryId::Int(1), envelope, key: None, retries: 0, retries_max: None, flaw: None }
+    }
+
+    /// F5, B1: a row that is no CloudEvent is dead with the reason, before anything is sent.
+    #[test]
+    fn what_is_no_cloudevent_is_buried() {
+        let router = Router::new(vec![], "sink", "{aggregate_type}");
+        let mut planner = Planner::new(&router);
+        assert_eq!(planner.plan(&entry("e", "/s", "t")), Plan::Publish(TopicNo(0)));
+        for (id, source, event_type, name) in [
+            ("", "/s", "t", "id"),
+            ("e", "", "t", "source"),
+            ("e", "/s", "", "type"),
+            ("\0", "/s", "t", "id"),
+        ] {
+            let Plan::Bury(reason) = planner.plan(&entry(id, source, event_type)) else { panic!("{name}") };
+            assert!(reason.0.contains(&format!("event's {name} ")), "{reason}");
+        }
+    }
+
+    /// A kind's way is found once, and a kind without a way is buried with the remedy.
+    #[test]
+    fn a_kind_without_a_way_is_buried() {
+        let router = Router::new(vec![], "sink", "{domain}-events");
+        let mut planner = Planner::new(&router);
+        assert_eq!(planner.plan(&entry("e", "/s", "a.b.c.v1")), planner.plan(&entry("f", "/s", "a.b.d.v1")));
+        let Plan::Bury(reason) = planner.plan(&entry("e", "/s", "t")) else { panic!("it has no way") };
+        assert!(reason.0.contains("[[route]]"), "{reason}");
+    }
 }

@@ -127,6 +127,9 @@ fn gaps_closed_too_early_are_noticed() {
     assert_noticed(Broken::Source(Flaw::GapsClosedTooEarly), Way::Cursor, "no_loss");
 }
 
+/// A checker, and what it must notice.
+type Tampering<'a> = (&'a str, &'a dyn Fn(&mut Evidence));
+
 /// Every checker notices when an honest world's evidence is tampered with.
 #[test]
 fn every_checker_notices_tampered_evidence() {
@@ -138,7 +141,7 @@ fn every_checker_notices_tampered_evidence() {
     let honest = honest.expect("one world in some is calm");
     assert!(checkers::faults(&honest).is_empty());
     let first = honest.accepted[0].event.clone();
-    let tamper: [(&str, &dyn Fn(&mut Evidence)); 9] = [
+    let tamper: [Tampering<'_>; 9] = [
         ("no_loss", &|evidence| {
             evidence.accepted.remove(0);
             evidence.stored.remove(&first);
