@@ -16,10 +16,12 @@ use crate::pool::Pool;
 use crate::raw::RawRows;
 use crate::reading::read_after;
 
-/// What is read ahead is held beside what is in flight: this part of what a claim may have.
-const SHARE: usize = 4;
+/// Pages that wait to be taken while the next is read.
+const PAGES_WAITING: usize = 1;
+/// What is read ahead is held beside what is in flight: each page is this part of what a claim may have.
+const SHARE: usize = 8;
 
-/// A second connection, and what it was last asked for.
+/// A second connection, and where it reads.
 pub(crate) struct Ahead {
     reader: Worker<Connection>,
     sql: Arc<str>,
@@ -31,7 +33,7 @@ pub(crate) struct Ahead {
 struct Asked {
     after: i64,
     limit: usize,
-    answer: mpsc::Receiver<rusqlite::Result<(RawRows, bool)>>,
+    pages: mpsc::Receiver<rusqlite::Result<(RawRows, bool)>>,
 }
 
 impl Ahead {
@@ -51,26 +53,41 @@ impl Ahead {
         })
     }
 
-    /// Begins to read the rows behind an id.
+    /// Reads the rows behind an id from now on, page after page: one is read while one waits.
     pub(crate) fn begin(&mut self, after: i64, limit: usize, bytes_max: usize) {
         let (sql, decoder, pool) = (Arc::clone(&self.sql), Arc::clone(&self.decoder), self.pool.clone());
-        let (send, answer) = mpsc::channel();
+        let (send, pages) = mpsc::sync_channel(PAGES_WAITING);
         self.reader.post(move |connection| {
-            let mut batch = Batch::of(&decoder, RawRows::pooled(&pool));
-            let complete = read_after(connection, &sql, after, limit, bytes_max / SHARE, &mut batch);
-            // Nobody waits where the rows were not wanted after all.
-            let _ = send.send(complete.map(|complete| (batch.into_rows(), complete)));
+            let mut next = Some(after);
+            while let Some(after) = next {
+                let mut batch = Batch::of(&decoder, RawRows::pooled(&pool));
+                let complete = read_after(connection, &sql, after, limit, bytes_max / SHARE, &mut batch);
+                next = batch.last_id().filter(|_| matches!(complete, Ok(false)));
+                if send.send(complete.map(|complete| (batch.into_rows(), complete))).is_err() {
+                    return;
+                }
+            }
         });
-        self.asked = Some(Asked { after, limit, answer });
+        self.asked = Some(Asked { after, limit, pages });
     }
 
-    /// The rows behind an id and whether they are all there are, if that was asked for. What failed, or found nothing when
-    /// it was read, is to be read again.
+    /// Whether the rows behind what was taken are being read.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// The rows behind an id and whether they are all there are, if these are what was read. What failed, or found nothing
+    /// when it was read, is to be read again.
     pub(crate) fn take(&mut self, after: i64, limit: usize, bytes_max: usize) -> Option<(Batch<'_>, bool)> {
         let asked = self.asked.take().filter(|asked| asked.after == after && asked.limit == limit)?;
-        let (rows, complete) = asked.answer.recv().ok()?.ok()?;
+        let (rows, complete) = asked.pages.recv().ok()?.ok()?;
         let batch = Batch::of(&self.decoder, rows);
-        (batch.len() > 0 && batch.bytes() <= bytes_max).then_some((batch, complete))
+        if batch.len() == 0 || batch.bytes() > bytes_max {
+            return None;
+        }
+        let next = batch.last_id().filter(|_| !complete);
+        self.asked = next.map(|after| Asked { after, ..asked });
+        Some((batch, complete))
     }
 
     /// The lease is lost: what is read is not wanted.

@@ -11,7 +11,7 @@ use crate::decode::Batch;
 use crate::holders::holders;
 use crate::ids;
 use crate::rank::Rank;
-use crate::run::{Flow, all, each, first};
+use crate::run::{Flow, all, each, first, lenient};
 use crate::sql::{DepthSql, Field, LeaseSql, seen};
 use crate::view::{Standing, View};
 
@@ -41,8 +41,9 @@ impl Counter<'_> {
             && depth.parked > 0
         {
             depth.culprit = first(self.connection, sql, &[&self.view.outbox], |row| {
-                let scope = row.get::<_, Option<String>>(0)?.unwrap_or_default();
-                Ok((Key::new(scope, row.get::<_, String>(1)?), row.get::<_, i64>(2)?.unsigned_abs()))
+                let scope = lenient(row, 0)?.unwrap_or_default();
+                let id = lenient(row, 1)?.unwrap_or_default();
+                Ok((Key::new(scope, id), row.get::<_, i64>(2)?.unsigned_abs()))
             })?;
         }
         if self.keeps_order && (depth.waiting > 0 || (self.holds_dead && depth.dead > 0)) {
@@ -119,7 +120,7 @@ impl Counter<'_> {
     }
 
     fn holders(&self, leases: &LeaseSql) -> rusqlite::Result<HashMap<Key, Rank>> {
-        holders(self.connection, leases, &self.view.outbox, self.by_time)
+        holders(self.connection, leases, &self.view.decoder, &self.view.outbox, self.by_time)
     }
 }
 

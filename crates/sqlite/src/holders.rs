@@ -3,30 +3,35 @@
 use std::collections::HashMap;
 
 use postrider_core::Key;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
+use crate::decode::{Batch, Decoder};
 use crate::rank::Rank;
-use crate::run::all;
-use crate::sql::LeaseSql;
+use crate::run::{Flow, each};
+use crate::scan::own;
+use crate::sql::{Field, LeaseSql};
 
 /// The first dead row of each key that it holds. Rows that were dead before Postrider came hold none: nothing is kept
-/// beside them.
+/// beside them. Keys are found by the decoder: a dead row may be dead because its key is none.
 pub(crate) fn holders(
     connection: &Connection,
     sql: &LeaseSql,
+    decoder: &Decoder,
     outbox: &str,
     by_time: bool,
 ) -> rusqlite::Result<HashMap<Key, Rank>> {
-    let read = |row: &Row<'_>| {
-        let (scope, id) = (row.get::<_, String>(0)?, row.get::<_, Option<String>>(1)?);
-        Ok((id.map(|id| Key::new(scope, id)), Rank::read(row, by_time.then_some(2), 3)?))
-    };
     let mut first: HashMap<Key, Rank> = HashMap::new();
-    for (key, rank) in all(connection, &sql.holders, &[&outbox], read)? {
-        let (Some(key), Some(rank)) = (key, rank) else { continue };
-        if first.get(&key).is_none_or(|known| rank.is_before(known)) {
-            first.insert(key, rank);
+    each(connection, &sql.holders, &[&outbox], |row| {
+        let rank = Rank::read(row, by_time.then_some(Field::Time as usize), Field::Id as usize)?;
+        let mut batch = Batch::new(decoder);
+        batch.read(row, 0, None)?;
+        let key = batch.finish().pop().and_then(|entry| entry.key);
+        if let (Some(key), Some(rank)) = (key, rank)
+            && first.get(&key).is_none_or(|known| rank.is_before(known))
+        {
+            first.insert(own(&key), rank);
         }
-    }
+        Ok::<_, rusqlite::Error>(Flow::More)
+    })?;
     Ok(first)
 }

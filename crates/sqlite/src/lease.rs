@@ -179,7 +179,7 @@ impl LeaseWay {
         self.look_again();
         self.holders.clear();
         if self.keeps_order && self.layout.on_dead == OnDead::Hold {
-            self.holders = holders(connection, &self.sql, &self.outbox, self.by_time)?;
+            self.holders = holders(connection, &self.sql, &self.decoder, &self.outbox, self.by_time)?;
         }
         self.epoch = Some(epoch);
         Ok(())

@@ -150,7 +150,7 @@ impl Loaded {
         };
         let (rows, last) = (batch.len(), batch.last_id());
         let all = Arc::new(Undecoded { decoder: Arc::clone(decoder), rows: batch.seal() });
-        if let Some(last) = last.filter(|_| plain && !complete) {
+        if let Some(last) = last.filter(|_| plain && !complete && !ahead.is_reading()) {
             ahead.begin(last, limit, ask.bytes_max);
         }
         let mut scan = self.cursor.scan(claim, plan, gate);

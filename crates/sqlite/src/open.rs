@@ -24,7 +24,7 @@ impl Open {
         let rows = found.entries.iter().zip(&found.versions).map(|(entry, version)| OpenRow {
             id: own_id(&entry.id),
             retries: entry.retries,
-            version: version + 1,
+            version: version % i64::MAX + 1,
             settled: false,
         });
         Self { rows: rows.collect(), until }

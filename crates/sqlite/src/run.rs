@@ -1,5 +1,6 @@
 //! Running compiled statements.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
 /// Parameters by number. A layout may leave out a part that a parameter is for: only those that the statement has are bound.
@@ -63,6 +64,16 @@ pub(crate) fn first<T>(
     let mut statement = bound(connection, sql, parameters)?;
     let mut rows = statement.raw_query();
     rows.next()?.map(read).transpose()
+}
+
+/// A text, whatever its bytes are: a statement copied it from a row that anybody may have written.
+pub(crate) fn lenient(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+    })
 }
 
 fn bound<'c>(

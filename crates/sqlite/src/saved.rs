@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row};
 use serde_json::json;
 
 use crate::ids;
-use crate::run::{all, execute, first};
+use crate::run::{all, execute, first, lenient};
 use crate::settling::shortened;
 use crate::sql::CursorSql;
 
@@ -43,13 +43,13 @@ impl SavedSql {
         sql: &CursorSql,
     ) -> rusqlite::Result<Vec<Exception>> {
         all(connection, &sql.exceptions, &[&self.outbox], |row| {
-            let scope = row.get::<_, Option<String>>(1)?.unwrap_or_default();
+            let scope = lenient(row, 1)?.unwrap_or_default();
             Ok(Exception {
                 id: row.get(0)?,
-                key: row.get::<_, Option<String>>(2)?.map(|id| Key::new(scope, id)),
+                key: lenient(row, 2)?.map(|id| Key::new(scope, id)),
                 shelf: shelf(row)?,
                 retries: row.get(5)?,
-                reason: row.get::<_, Option<String>>(6)?.map(Text::from),
+                reason: lenient(row, 6)?.map(Text::from),
             })
         })
     }
@@ -161,5 +161,5 @@ fn shelf(row: &Row<'_>) -> rusqlite::Result<Shelf> {
 }
 
 fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Text> {
-    row.get::<_, String>(at).map(Text::from)
+    Ok(lenient(row, at)?.unwrap_or_default().into())
 }

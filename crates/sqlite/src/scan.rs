@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use postrider_core::entry::Flaw;
 use postrider_core::layout::TimeForm;
 use postrider_core::route::Gate;
 use postrider_core::source::{Ask, Idle};
@@ -64,8 +65,8 @@ struct Page<'d> {
 }
 
 enum Item {
-    /// The next row of the batch, and its version.
-    Row(Rank, i64),
+    /// The next row of the batch, its version, and whether that is one.
+    Row(Rank, i64, bool),
     /// A row that waits, and holds back its key.
     Waiting(Key),
 }
@@ -127,7 +128,8 @@ impl Scanner<'_> {
             } else {
                 let retries = count(row, state::RETRIES)?.unwrap_or(0);
                 page.batch.read(row, retries, count(row, state::RETRIES_MAX)?)?;
-                page.items.push(Item::Row(rank, row.get::<_, Option<i64>>(state::VERSION)?.unwrap_or(0)));
+                let is_version = row.get::<_, bool>(state::VERSION_SOUND)?;
+                page.items.push(Item::Row(rank, row.get(state::VERSION)?, is_version));
             }
             let full = page.batch.len() >= entries_max.max(1) || page.batch.bytes() >= ask.bytes_max;
             page.more = full || page.rows >= limits::SCAN_ROWS_MAX;
@@ -144,8 +146,11 @@ impl Scanner<'_> {
             match item {
                 Item::Waiting(key) => drop(found.pass.blocked.insert(key)),
                 Item::Row(..) if found.entries.len() >= entries_max => return true,
-                Item::Row(rank, version) => {
-                    let Some(entry) = entries.next() else { return false };
+                Item::Row(rank, version, is_version) => {
+                    let Some(mut entry) = entries.next() else { return false };
+                    if !is_version {
+                        entry.flaw.get_or_insert(Flaw("column version holds no whole number".into()));
+                    }
                     if !self.is_blocked(&entry, &rank, &found.pass) && gate.pass(&entry).is_ok() {
                         found.entries.push(entry);
                         found.versions.push(version);

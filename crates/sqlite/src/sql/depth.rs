@@ -79,11 +79,13 @@ fn status(view: &View<'_>) -> DepthSql {
     let words = layout.status.as_ref().expect("a status table has its words");
     let status = kept(columns.status.as_ref(), "null");
     let not_before = kept(columns.not_before.as_ref(), "s.not_before");
+    // What is no time is due, and a text compares as larger than any number.
+    let is_number = format!("typeof({not_before}) in ('integer', 'real')");
     // Near enough for a count: what a source does is decided by the decoder.
     let waits = match columns.not_before.as_ref().map_or(TimeForm::UnixUs, form) {
-        TimeForm::UnixUs => format!("{not_before} > ?2"),
-        TimeForm::UnixMs => format!("{not_before} > ?2 / 1000"),
-        TimeForm::UnixS => format!("{not_before} > ?2 / 1000000"),
+        TimeForm::UnixUs => format!("{is_number} and {not_before} > ?2"),
+        TimeForm::UnixMs => format!("{is_number} and {not_before} > ?2 / 1000"),
+        TimeForm::UnixS => format!("{is_number} and {not_before} > ?2 / 1000000"),
         TimeForm::Text => format!("julianday({not_before}) > julianday(?3)"),
     };
     let leased_word = words.leased.as_deref().map_or(String::new(), |word| {

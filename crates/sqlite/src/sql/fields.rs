@@ -65,7 +65,7 @@ pub(super) fn fields_without_payload(layout: &Layout) -> String {
 pub(super) fn key(layout: &Layout) -> (String, String) {
     let text = |field| match parts(layout)[field as usize] {
         Some(Column::Constant(constant)) => literal(constant),
-        column => format!("cast({} as text)", expression(layout, column)),
+        column => as_text(&expression(layout, column)),
     };
     let own = format!("nullif({}, '')", text(Field::Key));
     let scope =
@@ -77,13 +77,18 @@ pub(super) fn key(layout: &Layout) -> (String, String) {
 pub(super) fn kind(layout: &Layout, field: Field) -> String {
     match parts(layout)[field as usize] {
         Some(Column::Constant(constant)) => literal(constant),
-        column => format!("coalesce(cast({} as text), '')", expression(layout, column)),
+        column => format!("coalesce({}, '')", as_text(&expression(layout, column))),
     }
 }
 
 /// The mapped column, on the table `t`.
 pub(super) fn column(name: &Identifier) -> String {
     format!("t.{}", name.quoted())
+}
+
+/// A text or a number as text; bytes are none, as the decoder has it.
+fn as_text(value: &str) -> String {
+    format!("case when typeof({value}) <> 'blob' then cast({value} as text) end")
 }
 
 fn parts(layout: &Layout) -> [Option<&Column>; STATE] {

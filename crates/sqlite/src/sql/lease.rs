@@ -3,7 +3,7 @@
 use postrider_core::Layout;
 use postrider_core::layout::{Column, Published, TimeForm, Words};
 
-use super::fields::{Field, STATE, column, fields, key};
+use super::fields::{Field, STATE, column, fields, fields_without_payload};
 use super::{Names, literal};
 
 /// The columns behind the envelope in [`LeaseSql::scan`].
@@ -17,6 +17,8 @@ pub(crate) mod state {
     pub(crate) const LEASED: usize = STATE + 4;
     pub(crate) const LEASED_AT: usize = STATE + 5;
     pub(crate) const VERSION: usize = STATE + 6;
+    /// Whether the version is a whole number, or NULL.
+    pub(crate) const VERSION_SOUND: usize = STATE + 7;
 }
 
 /// ?1 is the outbox everywhere; what the other parameters are is said at each statement.
@@ -52,7 +54,7 @@ pub(crate) struct LeaseSql {
     pub(crate) reap: String,
     /// The same in the table itself: ?2 ids.
     pub(crate) reap_table: Option<String>,
-    /// Dead rows that hold their key: its parts, what they are ordered by, and their id.
+    /// Dead rows that hold their key: their envelopes.
     pub(crate) holders: String,
     /// Keeps rows of the table up to date with a form of its own.
     pub(crate) not_before_form: TimeForm,
@@ -96,6 +98,20 @@ pub(crate) fn form(column: &Column) -> TimeForm {
 /// The mapped column on `t`, or the one beside it on `s`.
 pub(super) fn kept(mapped: Option<&Column>, beside: &str) -> String {
     mapped.and_then(Column::name).map_or_else(|| beside.to_owned(), column)
+}
+
+/// A version as a number, whatever the column holds.
+pub(super) fn version_number(version: &str) -> String {
+    format!("cast(coalesce({version}, 0) as integer)")
+}
+
+/// The one that a change gives it; the largest is followed by one, because a fraction would never be found again.
+pub(super) fn next_version(version: &str) -> String {
+    format!("{} % {} + 1", version_number(version), i64::MAX)
+}
+
+fn is_version(version: &str) -> String {
+    format!("{version} is null or cast({version} as text) = cast(cast({version} as integer) as text)")
 }
 
 struct Parts<'a> {
@@ -142,20 +158,22 @@ impl<'a> Parts<'a> {
                 id = self.id
             ),
         };
+        let version = columns.version.as_ref().and_then(Column::name).map(column);
         // The plus takes the id's affinity away: with it the index on the entry, which has none, would not be used.
         // One branch per word, merged in order: each can walk an index on the status, an `in` would sort all of them.
         let leased = self.words.leased.as_deref();
         let branches = self.words.open().chain(leased).map(|word| {
             format!(
                 "select {fields}, {retries} as retries, {retries_max} as retries_max, {not_before} as not_before, \
-                 s.leased_until, {is_leased}, {leased_at} as leased_at, {version} as version \
+                 s.leased_until, {is_leased}, {leased_at} as leased_at, {version} as version, {sound} as version_sound \
                  from {table} as t left join {entries} as s on s.outbox = ?1 and s.entry = +{id} \
                  where {status} = {word} and typeof({id}) in ('integer', 'text'){behind}",
                 fields = fields(self.layout),
                 retries = kept(columns.retries.as_ref(), "s.retries"),
                 not_before = kept(columns.not_before.as_ref(), "s.not_before"),
                 is_leased = u8::from(leased == Some(word)),
-                version = columns.version.as_ref().and_then(Column::name).map_or("null".into(), column),
+                version = version.as_deref().map_or("0".into(), version_number),
+                sound = version.as_deref().map_or("1".into(), is_version),
                 table = self.table,
                 entries = self.entries,
                 id = self.id,
@@ -247,7 +265,8 @@ impl<'a> Parts<'a> {
             None => "select value ->> 0 from json_each(?2)".into(),
             Some(version) => format!(
                 "select r.{id} from json_each(?2) as j join {table} as r \
-                 on r.{id} = j.value ->> 0 and coalesce(r.{version}, 0) = j.value ->> 1",
+                 on r.{id} = j.value ->> 0 and {number} = j.value ->> 1",
+                number = version_number(&format!("r.{version}")),
                 id = self.id_bare,
                 table = self.table,
             ),
@@ -291,7 +310,7 @@ impl<'a> Parts<'a> {
         set.extend(self.unheld());
         let version = columns.version.as_ref().and_then(Column::name).map(column);
         let version =
-            version.map_or(String::new(), |name| format!(" and j.value ->> 7 = coalesce({name}, 0)"));
+            version.map_or(String::new(), |name| format!(" and j.value ->> 7 = {}", version_number(&name)));
         format!(
             "update {} as t set {} from json_each(?2) as j where {} = j.value ->> 0{version}",
             self.table,
@@ -343,11 +362,10 @@ impl<'a> Parts<'a> {
     }
 
     fn holders(&self) -> String {
-        let (scope, id) = key(self.layout);
         format!(
-            "select {scope}, {id}, {lead}, {row} from {entries} as s join {table} as t on {row} = s.entry \
+            "select {fields} from {entries} as s join {table} as t on {row} = s.entry \
              where s.outbox = ?1 and s.holds_key = 1 and {status} = {dead}",
-            lead = self.lead().unwrap_or_else(|| "null".into()),
+            fields = fields_without_payload(self.layout),
             row = self.id,
             entries = self.entries,
             table = self.table,
@@ -368,7 +386,7 @@ impl<'a> Parts<'a> {
 
     fn bump(&self) -> Option<String> {
         let version = self.bare(self.layout.columns.version.as_ref())?;
-        Some(format!("{version} = coalesce(t.{version}, 0) + 1"))
+        Some(format!("{version} = {}", next_version(&format!("t.{version}"))))
     }
 
     fn bare(&self, mapped: Option<&Column>) -> Option<String> {

@@ -5,7 +5,7 @@ use postrider_core::State;
 use postrider_core::layout::{Column, TimeForm, Way};
 
 use super::fields::{Field, STATE, column, fields, fields_without_payload, key, kind};
-use super::lease::{form, kept};
+use super::lease::{form, kept, next_version};
 use super::{Names, literal};
 
 /// The columns behind the envelope.
@@ -266,8 +266,8 @@ fn status_verbs(view: &View<'_>) -> VerbSql {
     let bare = |mapped: &Option<Column>| mapped.as_ref().and_then(Column::name).map(|name| name.quoted());
     let set = |word: &str, others: Vec<Option<String>>| {
         let status = bare(&columns.status).map(|status| format!("{status} = {}", literal(word)));
-        let version =
-            bare(&columns.version).map(|version| format!("{version} = coalesce(t.{version}, 0) + 1"));
+        let version = bare(&columns.version)
+            .map(|version| format!("{version} = {}", next_version(&format!("t.{version}"))));
         let all: Vec<String> = std::iter::once(status).chain(others).chain([version]).flatten().collect();
         format!("update {table} as t set {} where {row} in (select value from json_each(?2))", all.join(", "))
     };

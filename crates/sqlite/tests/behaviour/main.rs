@@ -6,4 +6,5 @@ mod append;
 mod common;
 mod layouts;
 mod opening;
+mod poison;
 mod several;
