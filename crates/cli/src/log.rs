@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
-use postrider_core::{EntryId, Settlement};
+use postrider_core::{EntryId, Refusal, Settlement, limits};
 use postrider_relay::{Observer, Step};
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::secret::scrub;
 use crate::output::{colours, note};
+use crate::shown::{logged, shown};
 
 /// Logs go to stderr; `RUST_LOG` rules where it is set.
 pub(crate) fn install(verbose: u8) {
@@ -39,24 +40,30 @@ impl Observer for Steps {
             Step::Claimed { entries, bytes_held } => debug!(entries, bytes_held, "claimed"),
             Step::Settled { entries } => debug!(entries, "settled"),
             Step::Published { entry, to } => {
-                debug!(id = %entry.id, event = %entry.envelope.id, sink = %to.sink, topic = %to.topic, "published");
+                let (id, event) = (&entry.id, &entry.envelope.id);
+                debug!(id = %logged(id), event = %logged(event), sink = %to.sink, topic = %logged(&to.topic), "published");
             }
             Step::Refused { entry, to, refusal, settlement } => {
-                let (id, sink, topic, reason) = (&entry.id, &to.sink, &to.topic, refusal.reason());
-                refused(id, sink, topic, &reason.0, settlement);
+                refused(&entry.id, &to.sink, &to.topic, refusal, settlement);
             }
             Step::Buried { entry, reason } => {
-                error!(id = %entry.id, event = %entry.envelope.id, r#type = %entry.envelope.event_type, reason, "dead: given up until it is revived");
+                let (event, r#type) = (&entry.envelope.id, &entry.envelope.event_type);
+                let reason = shown(reason, limits::REASON_CHARS_MAX);
+                error!(id = %logged(&entry.id), event = %logged(event), r#type = %logged(r#type), reason, "dead: given up until it is revived");
             }
-            Step::Circuit { sink, topic, circuit, .. } => match topic {
-                Some(topic) => warn!(sink, topic, circuit = circuit.word(), "circuit changed"),
-                None => warn!(sink, circuit = circuit.word(), "circuit changed"),
-            },
+            Step::Circuit { sink, topic, circuit, reason } => {
+                // A field that is none is left away.
+                let topic = topic.map(logged);
+                let reason = reason.map(|reason| shown(reason, limits::REASON_CHARS_MAX));
+                warn!(sink, topic, circuit = circuit.word(), reason, "circuit changed");
+            }
             Step::Full(true) => {
-                warn!("too much is parked: nothing further is read until a held key is revived, buried or pruned; `postrider status` names it");
+                warn!(
+                    "too much is parked: nothing further is read until a held key is revived, buried or pruned; `postrider status` names it"
+                );
             }
             Step::Full(false) => warn!("there is room for what is parked again: reading on"),
-            Step::Halted { sink, at } => warn!(sink, %at, "batch stopped by an open circuit"),
+            Step::Halted { sink, at } => warn!(sink, at = %logged(at), "batch stopped by an open circuit"),
             Step::Overdue { sink, entries } => {
                 warn!(sink, entries, "no answer before the publish deadline; they are sent again");
             }
@@ -66,19 +73,25 @@ impl Observer for Steps {
             Step::Standby(true) => info!("another relay holds the lease: standing by"),
             Step::Standby(false) => info!("this relay holds the lease"),
             Step::Fenced { entries } => warn!(entries, "a claim was lost to another relay"),
-            Step::SourceAway { error, again_in } => warn!(%error, ?again_in, "the database does not answer"),
+            Step::SourceAway { error, again_in } => {
+                warn!(error = %shown(error, limits::REASON_CHARS_MAX), ?again_in, "the database does not answer")
+            }
             Step::SourceBack => warn!("the database answers again"),
         }
     }
 }
 
-fn refused(id: &EntryId, sink: &str, topic: &str, reason: &str, settlement: &Settlement) {
+fn refused(id: &EntryId, sink: &str, topic: &str, refusal: &Refusal, settlement: &Settlement) {
+    let (id, topic) = (|| logged(id), || logged(topic));
+    let reason = || shown(refusal.reason().0, limits::REASON_CHARS_MAX);
     match settlement {
         Settlement::Retried { retries, after, .. } => {
-            warn!(%id, sink, topic, attempt = retries, ?after, reason, "failed try, to be retried");
+            warn!(id = %id(), sink, topic = topic(), attempt = retries, ?after, reason = reason(), "failed try, to be retried");
         }
-        Settlement::Dead { .. } => debug!(%id, sink, topic, reason, "refused for good"),
-        _ => debug!(%id, sink, topic, reason, "not published yet"),
+        Settlement::Dead { .. } => {
+            debug!(id = %id(), sink, topic = topic(), reason = reason(), "refused for good")
+        }
+        _ => debug!(id = %id(), sink, topic = topic(), reason = reason(), "not published yet"),
     }
 }
 

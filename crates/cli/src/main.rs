@@ -16,6 +16,7 @@ mod payload;
 mod relays;
 mod report;
 mod settings;
+mod shown;
 mod signals;
 mod sinks;
 mod stop_at;

@@ -99,7 +99,8 @@ pub(crate) fn is_unreachable(fault: &Fault) -> bool {
     })
 }
 
-fn path(config: &Config) -> Result<PathBuf, Failure> {
+/// Where the database's file is, or will be.
+pub(crate) fn path(config: &Config) -> Result<PathBuf, Failure> {
     let url = config.outbox.url.reveal();
     match url.split_once("://") {
         Some(("sqlite", path)) if !path.is_empty() => Ok(PathBuf::from(path)),

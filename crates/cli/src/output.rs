@@ -6,6 +6,10 @@ use serde::Serialize;
 
 use crate::config::secret::scrub;
 use crate::exit::{Code, Failure};
+use crate::shown::shown;
+
+/// No line that is meant for a person is longer.
+const NOTE_CHARS_MAX: usize = 4_000;
 
 /// Writes data.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
@@ -23,7 +27,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Says something to the person at the terminal. A closed stderr is nobody listening, not a failure.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", scrub(text));
+    let lines = text.lines().map(|line| shown(scrub(line), NOTE_CHARS_MAX));
+    let _ = writeln!(io::stderr(), "{}", lines.collect::<Vec<_>>().join("\n"));
 }
 
 /// Tells why a command failed, in one paragraph.

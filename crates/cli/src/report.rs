@@ -40,6 +40,10 @@ struct Told {
     reported: bool,
     circuits: BTreeMap<(Text, Option<Text>), (Circuit, Timestamp)>,
     trouble: Option<Trouble>,
+    /// The sink that was last away, and what it said.
+    away: Option<(Text, Text)>,
+    /// Nothing further is read: too much is parked.
+    full: bool,
     /// When the last report was made, and how much was published by then.
     last: (Instant, u64),
 }
@@ -51,6 +55,8 @@ impl Pulse {
             reported: false,
             circuits: BTreeMap::new(),
             trouble: None,
+            away: None,
+            full: false,
             last: (clock.instant(), 0),
         };
         Self {
@@ -63,6 +69,16 @@ impl Pulse {
 
     pub(crate) fn stands_by(&self) -> bool {
         self.told().standby
+    }
+
+    /// The sink that was last away, and what it said.
+    pub(crate) fn away(&self) -> Option<(Text, Text)> {
+        self.told().away.as_ref().map(|(sink, reason)| (sink.clone(), shown(reason)))
+    }
+
+    /// Whether so much is parked that nothing further is read.
+    pub(crate) fn is_full(&self) -> bool {
+        self.told().full
     }
 
     /// Reports for as long as it is polled. A report that fails harms nobody: the next one says it all.
@@ -146,7 +162,14 @@ impl Observer for Pulse {
             Step::Circuit { sink, topic, circuit, .. } => self.circuit(sink, *topic, *circuit),
             // Neither was this message's or the broker's doing.
             Step::Refused { refusal: Refusal::Withheld | Refusal::Unknown(Silence::Purged), .. } => {}
-            Step::Refused { refusal, .. } => self.trouble(refusal.reason().0),
+            Step::Refused { refusal, to, .. } => {
+                let reason = refusal.reason().0;
+                if !matches!(refusal, Refusal::Rejected(_)) {
+                    self.told().away = Some((to.sink.clone(), Text::from(&*reason)));
+                }
+                self.trouble(Text::from(&*reason));
+            }
+            Step::Full(full) => self.told().full = *full,
             Step::Buried { reason, .. } => self.trouble(Text::from(*reason)),
             Step::SourceAway { error, .. } => self.trouble(Text::from(error.to_string())),
             Step::Claimed { .. }
@@ -154,7 +177,6 @@ impl Observer for Pulse {
             | Step::Overdue { .. }
             | Step::Settled { .. }
             | Step::Fenced { .. }
-            | Step::Full(_)
             | Step::SourceBack => {}
         }
     }

@@ -1,5 +1,7 @@
 //! The sinks that the configuration names. A new broker is one line here.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use postrider_core::clock::Clock;
@@ -10,6 +12,7 @@ use postrider_file::{FileConfig, FileSink, NullSink};
 
 use crate::config::{self, Config, size};
 use crate::exit::{Code, Failure};
+use crate::outbox;
 
 /// Sinks by name, the first one first.
 pub(crate) type Sinks = Vec<(Text, Arc<dyn Sink>)>;
@@ -38,6 +41,7 @@ fn one(sink: &config::Sink, config: &Config, clock: &Arc<dyn Clock>) -> Result<A
             for (name, value) in known(sink, &["rotate_bytes"])? {
                 file.rotate_bytes = bytes(sink, name, value)?;
             }
+            not_the_outbox(sink, &file.path, config)?;
             Ok(Arc::new(FileSink::open(file, clock.clone())?))
         }
         "stdout" => {
@@ -59,6 +63,36 @@ fn one(sink: &config::Sink, config: &Config, clock: &Arc<dyn Clock>) -> Result<A
             "Write file://relative.jsonl, file:///absolute.jsonl, stdout: or null:",
         )),
     }
+}
+
+/// Events appended to the database's own files would destroy it.
+fn not_the_outbox(sink: &config::Sink, path: &Path, config: &Config) -> Result<(), Fault> {
+    let Ok(database) = outbox::path(config) else { return Ok(()) };
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let mut owned = database.clone().into_os_string();
+        owned.push(suffix);
+        if is_same(path, Path::new(&owned)) {
+            return Err(Fault::new(
+                &sink.place,
+                format!("sink \"{}\": {} is the outbox's own database", sink.name, path.display()),
+                "Name another file: events written into the database would destroy it",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// By what is on the disk; by name where nothing is there yet.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) {
+        return (one.dev(), one.ino()) == (other.dev(), other.ino());
+    }
+    let named = |path: &Path| {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(directory.join(path.file_name()?))
+    };
+    one == other || named(one).is_some_and(|one| Some(one) == named(other))
 }
 
 /// The properties, if each is one that the sink has.

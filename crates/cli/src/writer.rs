@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postrider_core::{Envelope, Fault, Names};
 use postrider_sqlite::{AppendError, Appended, Outbox};
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::config::Config;
 use crate::exit::{Code, Failure};
@@ -91,14 +91,22 @@ impl Rules {
     }
 
     fn failure(&self, error: rusqlite::Error) -> Failure {
-        outbox::failure(
-            Fault::new(
-                self.path.display().to_string(),
-                "the event cannot be appended",
-                "`postrider migrate` creates the tables, `postrider check` says what is wrong with them",
-            )
-            .caused_by(error),
-        )
+        let place = self.path.display().to_string();
+        let fault = Fault::new(place, "the event cannot be appended", remedy(&error));
+        outbox::failure(fault.caused_by(error))
+    }
+}
+
+fn remedy(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "Try again: another writer keeps the database locked. Look for a transaction that is left open"
+        }
+        Some(ErrorCode::DiskFull) => "Make room on its disk, or raise its max_page_count, and try again",
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            "Let this user write to the file and its directory"
+        }
+        _ => "`postrider migrate` creates the tables, `postrider check` says what is wrong with them",
     }
 }
 

@@ -47,7 +47,7 @@ fn look_at(path: &Path, file: &File) -> Result<(), Fault> {
 }
 
 fn fault(place: String, problem: &str, error: io::Error) -> Fault {
-    let remedy = refusal::remedy(&error).trim_start_matches("; ");
+    let remedy = refusal::remedy(&error);
     let remedy = if remedy.is_empty() { "Look at the disk and the path." } else { remedy };
     Fault::new(place, problem, remedy).caused_by(error)
 }

@@ -20,7 +20,8 @@ pub(crate) fn not_encodable(problem: &Malformed) -> Refusal {
 /// Nothing was written, and nothing will be until somebody acts or the machine recovers.
 pub(crate) fn busy(place: impl std::fmt::Display, doing: &str, error: &io::Error) -> Refusal {
     let remedy = remedy(error);
-    away(format!("{place}: {doing}: {error}{remedy}"))
+    let stop = if remedy.is_empty() { "" } else { ". " };
+    away(format!("{place}: {doing}: {error}{stop}{remedy}"))
 }
 
 /// The sink takes nothing at the moment.
@@ -46,13 +47,13 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 /// What to do when a file cannot be used.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::NotFound => "; create the directory: it is not created for you",
-        ErrorKind::PermissionDenied => "; let the relay's user write to the file and its directory",
-        ErrorKind::IsADirectory => "; name a file in it",
-        ErrorKind::ReadOnlyFilesystem => "; name a file on a disk that can be written",
-        ErrorKind::Unsupported => "; name a file on a disk that has file locks",
-        ErrorKind::BrokenPipe => "; start its reader again",
-        _ if is_full(error) => "; make room: nothing is lost meanwhile",
+        ErrorKind::NotFound => "Create the directory: it is not created for you",
+        ErrorKind::PermissionDenied => "Let the relay's user write to the file and its directory",
+        ErrorKind::IsADirectory => "Name a file in it",
+        ErrorKind::ReadOnlyFilesystem => "Name a file on a disk that can be written",
+        ErrorKind::Unsupported => "Name a file on a disk that has file locks",
+        ErrorKind::BrokenPipe => "Start its reader again",
+        _ if is_full(error) => "Make room: nothing is lost meanwhile",
         _ => "",
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     fn a_full_device_is_busy() {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let refused = append(&mut Stream::new(full), "a\n");
-        assert!(refused.unwrap_err().reason().to_string().contains("make room"));
+        assert!(refused.unwrap_err().reason().to_string().contains("Make room"));
     }
 
     /// Takes three bytes at a time, until it takes no more; then all again.

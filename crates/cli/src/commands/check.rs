@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::config::secret::scrub;
 use crate::exit::{Code, Failure};
 use crate::output::{data, json, tell};
+use crate::shown::{VALUE_CHARS_MAX, shown};
 use crate::{layout, outbox, sinks};
 
 /// Tests the configuration, the database and the broker, and names each fault with its remedy.
@@ -110,11 +111,12 @@ impl Tested {
 
     fn text(&self) -> String {
         let word = if self.ok { "ok" } else { "FAULT" };
-        let mut text = format!("{word:5}  {:6}  {}\n", self.what, self.name);
+        let mut text = format!("{word:5}  {:6}  {}\n", self.what, shown(&self.name, VALUE_CHARS_MAX));
         for Told { weight, problem, remedy, .. } in self.findings.iter().filter(|told| told.weight != "fault")
         {
             let stop = if remedy.is_empty() { "" } else { ". " };
-            text.push_str(&format!("{:15}{weight}: {problem}{stop}{remedy}\n", ""));
+            let told = shown(format_args!("{problem}{stop}{remedy}"), VALUE_CHARS_MAX);
+            text.push_str(&format!("{:15}{weight}: {told}\n", ""));
         }
         text
     }

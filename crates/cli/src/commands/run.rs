@@ -15,6 +15,7 @@ use crate::human::{count, entries, events, span};
 use crate::log::Steps;
 use crate::output::note;
 use crate::report::{Pulse, Watched};
+use crate::shown::{CELL_CHARS_MAX, shown};
 use crate::{layout, outbox, relays, settings, signals, sinks};
 
 /// How often what a dead relay left is looked for, and what is published is pruned.
@@ -35,14 +36,14 @@ Examples:
   postrider run -v                              says each step on stderr
   postrider run --until-empty --timeout 1m      publishes what is there, for scripts and jobs
 
-Exit codes: 0 stopped or emptied; 2 bad configuration; 3 the database could not be reached at the start;
+Exit codes: 0 stopped or emptied, or another relay was at work for all of --timeout; 2 bad configuration; 3 the database could not be reached at the start;
 4 with --until-empty, the broker stayed away for --timeout.")]
 pub(crate) struct Args {
-    /// Stops when nothing is left to do, and says what is waiting, held back or dead.
+    /// Stops when nothing is left that it could do, and says what is waiting, held back or dead.
     #[arg(long)]
     until_empty: bool,
 
-    /// With --until-empty: gives up when the broker stays away for this long.
+    /// With --until-empty: gives up when the broker stays away, or another relay is at work, for this long; 0s never does.
     #[arg(long, value_name = "TIME", requires = "until_empty", default_value = "30s")]
     #[arg(value_parser = postrider_core::span::parse)]
     timeout: Duration,
@@ -68,7 +69,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
     welcome(config);
     let summary = until_stopped(&relay, &tend, &pulse).await?;
-    conclude(args, &summary, &*store).await
+    conclude(args, &summary, &pulse, &*store).await
 }
 
 /// A person at a terminal sees that it runs; a log stays quiet.
@@ -119,8 +120,19 @@ async fn stop_when_emptied<S: postrider_core::source::Source>(
     pulse: &Pulse,
     stop: &Stop,
 ) {
-    while relay.settings.until_empty.is_some() && !stop.asked() {
-        relay.clock.sleep(LOOK_EVERY).await;
+    let Some(patience) = relay.settings.until_empty else { return };
+    let mut since = None;
+    while !stop.asked() {
+        relay.clock.sleep(if patience.is_zero() { LOOK_EVERY } else { LOOK_EVERY.min(patience) }).await;
+        let now = relay.clock.instant();
+        since = pulse.stands_by().then(|| since.unwrap_or(now));
+        if since.is_some_and(|since| !patience.is_zero() && now.since(since) >= patience) {
+            note(&format!(
+                "Another relay is active, and was for {}: the rest is left to it.",
+                span(patience)
+            ));
+            stop.stop();
+        }
         // A database that does not answer is asked again; the relay itself says so.
         if pulse.stands_by() && is_emptied(store).await.unwrap_or(false) {
             stop.stop();
@@ -153,7 +165,7 @@ fn chores(config: &Config, layout: &Layout) -> Vec<(Chore, Duration)> {
     std::iter::once((Chore::Reap, REAP_EVERY)).chain(prune).collect()
 }
 
-async fn conclude(args: &Args, summary: &Summary, store: &dyn Store) -> Result<(), Failure> {
+async fn conclude(args: &Args, summary: &Summary, pulse: &Pulse, store: &dyn Store) -> Result<(), Failure> {
     if summary.abandoned > 0 {
         return Err(Failure::failed(
             "postrider run",
@@ -168,13 +180,18 @@ async fn conclude(args: &Args, summary: &Summary, store: &dyn Store) -> Result<(
         return Ok(());
     }
     note(&format!("Published {}.", events(summary.published)));
-    for line in left(&store.depth().await?) {
+    let depth = store.depth().await?;
+    for line in left(&depth).into_iter().chain(pulse.is_full().then(|| full(&depth))) {
         note(&line);
     }
     if summary.ended == Ended::BrokerAway {
-        let problem = format!("the broker stayed away for {}", span(args.timeout));
+        let (sink, why) = match pulse.away() {
+            Some((sink, reason)) => (format!("sink \"{sink}\""), format!(": {reason}")),
+            None => ("sink".to_owned(), String::new()),
+        };
+        let problem = format!("the broker stayed away for {}{why}", span(args.timeout));
         let remedy = "Nothing is lost: run it again when the broker is back, or give it more --timeout";
-        return Err(Failure::new(Code::Broker, postrider_core::Fault::new("sink", problem, remedy)));
+        return Err(Failure::new(Code::Broker, postrider_core::Fault::new(sink, problem, remedy)));
     }
     Ok(())
 }
@@ -192,7 +209,15 @@ fn left(depth: &Depth) -> Vec<String> {
     line(depth.gaps_open, "ids that may still commit");
     line(depth.dead, "dead: `postrider list --state dead` shows them");
     if let Some((key, held)) = &depth.culprit {
-        lines.push(format!("{} of them behind key {key}", count(*held)));
+        lines.push(format!("{} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)));
     }
     lines
+}
+
+fn full(depth: &Depth) -> String {
+    let key = depth.culprit.as_ref().map(|(key, _)| format!(" behind key {}", shown(key, CELL_CHARS_MAX)));
+    format!(
+        "Nothing further is read: the limit of parked entries is reached{}: revive or bury what holds it",
+        key.unwrap_or_default()
+    )
 }

@@ -61,6 +61,8 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
 }
 
 fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now: Timestamp) -> Status<'a> {
+    let open = depth.pending + depth.waiting + depth.parked + depth.leased;
+    let oldest = depth.oldest.filter(|_| open > 0);
     Status {
         outbox: config.outbox.url.to_string(),
         layout: &config.outbox.layout,
@@ -71,8 +73,8 @@ fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now
         dead: depth.dead,
         published: depth.published,
         gaps_open: depth.gaps_open,
-        oldest: depth.oldest.map(|oldest| oldest.to_string()),
-        oldest_age_seconds: depth.oldest.map(|oldest| human::age(oldest, now).as_secs_f64()),
+        oldest: oldest.map(|oldest| oldest.to_string()),
+        oldest_age_seconds: oldest.map(|oldest| human::age(oldest, now).as_secs_f64()),
         holder: depth.holder.as_deref(),
         culprit: depth
             .culprit
@@ -83,7 +85,8 @@ fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now
 }
 
 fn text(config: &Config, depth: &Depth, reports: &[Reported], now: Timestamp) -> String {
-    let oldest = depth.oldest.map(|oldest| format!("  (oldest {})", human::span(human::age(oldest, now))));
+    let oldest = depth.oldest.filter(|_| depth.pending > 0);
+    let oldest = oldest.map(|oldest| format!("  (oldest {})", human::span(human::age(oldest, now))));
     let mut pairs = vec![
         ("outbox", format!("{} (layout {})", config.outbox.url, config.outbox.layout)),
         ("pending", count(depth.pending) + &oldest.unwrap_or_default()),

@@ -76,7 +76,15 @@ impl Config {
 
     /// Reads a configuration's text.
     pub(crate) fn parse(place: &str, text: &str, from: &dyn Lookup) -> Result<Self, Fault> {
-        let file: File = toml::from_str(text).map_err(|error| toml_fault(place, text, &error))?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            let fault = toml_fault(place, text, &error);
+            match error.span().and_then(|span| key_before(text, span.start)) {
+                Some(key) if !fault.problem.contains(key) => {
+                    Fault::new(fault.place, format!("{key}: {}", fault.problem), fault.remedy)
+                }
+                _ => fault,
+            }
+        })?;
         let page = Page { place, text, from };
         let sinks = page.sinks(file.sink)?;
         let routes = page.routes(file.route, &sinks)?;
@@ -191,6 +199,13 @@ impl Page<'_> {
         };
         routes.into_iter().map(route).collect()
     }
+}
+
+/// The key whose value begins here, if one does.
+fn key_before(text: &str, value: usize) -> Option<&str> {
+    let line = text.get(..value)?.rsplit('\n').next()?;
+    let key = line.trim_end().strip_suffix('=')?.rsplit(['{', ',']).next()?.trim();
+    (!key.is_empty()).then_some(key)
 }
 
 /// A default holds no secret.

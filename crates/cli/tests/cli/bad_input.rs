@@ -168,6 +168,74 @@ fn sinks_that_cannot_be() {
     world.run(&["status"]).failed(2, &["shop.db", "sqlite://"]);
 }
 
+/// A file that Postrider did not write is refused by `check` and by the relay, and stays as it is.
+#[test]
+fn a_file_of_somebody_else_is_no_sink() {
+    let world = World::with_config("[[sink]]\nurl = \"file://notes.txt\"\n[breaker]\nopen = \"100ms\"\n");
+    world.append("shop.order.created.v1", "1", "{}");
+    for content in ["buy milk\nand bread", "buy milk\n"] {
+        world.write("notes.txt", content);
+        let said = ["notes.txt", "is not a file of events", "Name another file"];
+        world.run(&["check"]).failed(4, &said);
+        world.run(&["run", "--until-empty", "--timeout", "300ms"]).failed(4, &said);
+        assert_eq!(world.read("notes.txt"), content);
+    }
+}
+
+/// Events written into the outbox's own files would destroy it.
+#[test]
+fn the_outbox_is_no_sink() {
+    let world = World::with_config("");
+    world.append("shop.order.created.v1", "1", "{}");
+    std::fs::hard_link(world.path("postrider.db"), world.path("other.jsonl")).unwrap();
+    std::os::unix::fs::symlink("postrider.db", world.path("link.jsonl")).unwrap();
+    let absolute = world.path("postrider.db").display().to_string();
+    let before = std::fs::read(&absolute).unwrap();
+    let names = [
+        "postrider.db",
+        "./postrider.db",
+        &absolute,
+        "postrider.db-wal",
+        "postrider.db-shm",
+        "other.jsonl",
+        "link.jsonl",
+    ];
+    for name in names {
+        world.write("postrider.toml", &format!("[[sink]]\nname = \"a\"\nurl = \"file://{name}\"\n"));
+        for command in [&["run", "--until-empty"][..], &["check"]] {
+            let said = ["postrider.toml:2", "the outbox's own database", "Name another file"];
+            world.run(command).failed(2, &said);
+        }
+    }
+    assert!(std::fs::read(&absolute).unwrap() == before, "left as it was");
+}
+
+/// F5: a value of the wrong kind names its key and its line.
+#[test]
+fn a_config_value_of_the_wrong_kind() {
+    let world = World::new();
+    for (text, line, key) in [
+        ("[relay]\nbatch_entries = \"many\"\n", "postrider.toml:2", "batch_entries"),
+        ("[relay]\npoll = { busy = [], idle = \"20ms\" }\n", "postrider.toml:2", "busy"),
+        ("[outbox]\n\nlayout = 3\n", "postrider.toml:3", "layout"),
+        ("[retry]\nretries_max = true\n", "postrider.toml:2", "retries_max"),
+    ] {
+        world.write("postrider.toml", text);
+        world.run(&["check"]).failed(2, &[line, key]);
+    }
+}
+
+/// A database that another keeps locked is not mended by `migrate`.
+#[test]
+fn an_append_to_a_locked_database_says_what_to_do() {
+    let world = World::with_config("");
+    let database = world.database("postrider.db");
+    database.execute_batch("begin immediate").unwrap();
+    let did = world.run_with(APPEND, "{}");
+    did.failed(3, &["postrider.db", "Try again", "locked"]);
+    assert!(!did.stderr.contains("migrate"), "{}", did.stderr);
+}
+
 /// A broker that cannot be reached is exit code 4, and costs no event.
 #[test]
 fn a_sink_that_cannot_be_reached() {
@@ -175,7 +243,10 @@ fn a_sink_that_cannot_be_reached() {
         World::with_config("[[sink]]\nurl = \"file://none/events.jsonl\"\n[breaker]\nopen = \"100ms\"\n");
     world.append("shop.order.created.v1", "1", "{}");
     world.run(&["check"]).failed(4, &["none"]);
-    world.run(&["run", "--until-empty", "--timeout", "300ms"]).failed(4, &["stayed away", "--timeout"]);
+    world.run(&["run", "--until-empty", "--timeout", "300ms"]).failed(
+        4,
+        &["sink \"file\"", "stayed away", "--timeout", "none/events.jsonl", "Create the directory"],
+    );
     std::fs::create_dir(world.path("none")).unwrap();
     world.run(&["run", "--until-empty"]).ok();
     assert_eq!(world.read("none/events.jsonl").lines().count(), 1);

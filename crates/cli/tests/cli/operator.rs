@@ -42,6 +42,30 @@ fn bury_holds_an_entry_back_and_revive_lets_it_go() {
     assert_eq!(numbers(&world), [3, 1, 2], "in order");
 }
 
+/// Whoever may insert a row must not paint an operator's terminal, forge a line of the log or flood it.
+#[test]
+fn what_an_event_says_is_escaped_and_cut_wherever_it_is_shown() {
+    let world = World::with_config(CONFIG);
+    let sly = format!("\u{1b}[31mred\n2026-01-01 ERROR forged {}", "x".repeat(3_000));
+    let insert =
+        "insert into outbox (type, aggregate_type, aggregate_id, payload) values (?1, 'Order', ?1, '{}')";
+    world.database("postrider.db").execute(insert, [&sly]).unwrap();
+    let run = world.run(&["run", "--until-empty", "-v"]);
+    let bury = world.run(&["bury", "--all"]);
+    let (list, show) = (world.run(&["list"]), world.run(&["show", "1"]));
+    let status = world.run(&["status"]);
+    for did in [&run, &bury, &list, &show, &status] {
+        let said = format!("{}{}", did.stdout, did.stderr);
+        assert!(!said.contains('\u{1b}'), "{said:?}");
+        assert!(!said.lines().any(|line| line.starts_with("2026-01-01 ERROR forged")), "{said}");
+        assert!(!said.contains(&"x".repeat(1_001)), "{said}");
+    }
+    assert_eq!(list.stdout.lines().count(), 2, "{}", list.stdout);
+    assert!(list.stdout.contains("\\u{1b}[31mred\\n"), "{}", list.stdout);
+    assert!(list.stdout.lines().all(|line| line.chars().count() < 600), "{}", list.stdout);
+    assert!(show.stdout.contains("\\u{1b}[31mred\\n"), "{}", show.stdout);
+}
+
 #[test]
 fn what_a_sink_rejects_is_dead_with_its_reason() {
     let world = World::with_config(CONFIG);

@@ -14,6 +14,11 @@ fn a_sink_that_comes_back_gets_everything() {
         world.append("shop.order.created.v1", &key.to_string(), "{}");
     }
     relay.wait_until_said("circuit=\"open\"");
+    let said = relay.said();
+    let warning = said.lines().find(|line| line.contains("circuit=\"open\"")).unwrap();
+    for part in ["WARN", "sink=\"file\"", "events/today.jsonl", "Create the directory"] {
+        assert!(warning.contains(part), "\"{part}\" is not in: {said}");
+    }
     std::fs::create_dir(world.path("events")).unwrap();
     until("all of them", || world.read("events/today.jsonl").lines().count() == 12);
     relay.wait_until_said("circuit=\"closed\"");

@@ -71,6 +71,19 @@ fn until_empty_ends_beside_an_active_relay_by_lease() {
     until_empty_ends_beside_an_active_relay(Road::Lease);
 }
 
+/// Beside a relay that does not get on, a script waits for no longer than it was told to.
+#[test]
+fn until_empty_waits_for_another_relay_no_longer_than_its_timeout() {
+    let world = World::with_config("[[sink]]\nurl = \"file://missing/events.jsonl\"\n");
+    world.append("shop.order.created.v1", "1", "{}");
+    let _active = world.start("active", &["run"], &[]);
+    until("the lease", || !world.run(&["status", "--json"]).ok().contains("\"holder\":null"));
+    let empty = world.run(&["run", "--until-empty", "--timeout", "1s"]);
+    assert!(empty.stderr.contains("Another relay is active"), "{}", empty.stderr);
+    assert!(empty.stderr.contains("Published 0 events."), "{}", empty.stderr);
+    empty.ok();
+}
+
 /// What a dead entry holds back is left by whoever runs until empty, active or not.
 #[test]
 fn until_empty_does_not_wait_for_what_the_dead_hold_back() {

@@ -222,7 +222,7 @@ fn a_full_disk_is_busy_and_nothing_stays() {
         let mut bench = Bench::new();
         bench.append("a\n").unwrap();
         bench.trace.fail([Failure::Append(full)]);
-        assert!(busy(bench.append("bbbb\nbbbb\n")).contains("make room"));
+        assert!(busy(bench.append("bbbb\nbbbb\n")).contains("Make room"));
         assert_eq!(bench.read("events"), "a\n");
         bench.append("b\n").unwrap();
         assert_eq!(bench.read("events"), "a\nb\n");
@@ -330,11 +330,11 @@ fn what_cannot_be_opened_names_the_path_and_the_remedy() {
     };
     let (reason, fault) = try_at(&dir.path().join("missing/events"));
     assert!(
-        reason.contains("create the directory") && fault.contains("create the directory"),
+        reason.contains("Create the directory") && fault.contains("Create the directory"),
         "{reason} {fault}"
     );
     let (reason, fault) = try_at(dir.path());
-    assert!(reason.contains("name a file in it") && fault.contains("name a file in it"), "{reason} {fault}");
+    assert!(reason.contains("Name a file in it") && fault.contains("Name a file in it"), "{reason} {fault}");
     let (reason, fault) = try_at(Path::new("/dev/null"));
     assert!(
         reason.contains("not a regular file") && fault.contains("not a regular file"),
