@@ -95,3 +95,64 @@ impl Ahead {
         self.asked = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::Layout;
+
+    use super::*;
+    use crate::migrate::migrate;
+    use crate::sql::{CursorSql, Names};
+
+    const BYTES_MAX: usize = 1 << 20;
+
+    fn filled(folder: &tempfile::TempDir, rows: i64) -> Ahead {
+        let layout = Layout::built_in("native").unwrap();
+        let config = Config::new(folder.path().join("shop.db"), layout.clone(), "relay");
+        migrate(&config).unwrap();
+        let insert = "insert into outbox (type, aggregate_type, aggregate_id) \
+                      with recursive n(i) as (select 1 union all select i + 1 from n where i < ?1) \
+                      select 'shop.order.placed.v1', 'Order', i from n";
+        open(&config).unwrap().execute(insert, [rows]).unwrap();
+        let sql = CursorSql::new(&layout, &Names::new(&layout));
+        Ahead::start(&config, &sql.after, Arc::new(Decoder::new(&layout))).unwrap()
+    }
+
+    fn taken(ahead: &mut Ahead, after: i64) -> Option<(usize, Option<i64>, bool)> {
+        ahead.take(after, 10, BYTES_MAX).map(|(batch, complete)| (batch.len(), batch.last_id(), complete))
+    }
+
+    #[test]
+    fn pages_come_one_after_the_other_until_the_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ahead = filled(&folder, 25);
+        assert_eq!(taken(&mut ahead, 0), None, "nobody asked");
+        ahead.begin(0, 10, BYTES_MAX);
+        assert_eq!(taken(&mut ahead, 0), Some((10, Some(10), false)));
+        assert_eq!(taken(&mut ahead, 10), Some((10, Some(20), false)));
+        assert_eq!(taken(&mut ahead, 20), Some((5, Some(25), true)));
+        assert!(!ahead.is_reading());
+    }
+
+    /// SRC-13: after a release the cursor goes back, and what lies ahead of where it was is not what it wants.
+    #[test]
+    fn a_cursor_that_went_back_reads_for_itself_and_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ahead = filled(&folder, 1_000);
+        ahead.begin(0, 10, BYTES_MAX);
+        assert_eq!(taken(&mut ahead, 0), Some((10, Some(10), false)));
+        assert_eq!(taken(&mut ahead, 4), None);
+        assert!(!ahead.is_reading());
+        ahead.begin(14, 10, BYTES_MAX);
+        assert_eq!(taken(&mut ahead, 14), Some((10, Some(24), false)));
+    }
+
+    /// SRC-07: a claim that has little room gets no page that was read for a larger one.
+    #[test]
+    fn a_page_that_is_too_large_is_not_handed_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ahead = filled(&folder, 100);
+        ahead.begin(0, 10, BYTES_MAX);
+        assert!(ahead.take(0, 10, 600).is_none());
+    }
+}

@@ -47,16 +47,23 @@ fn open_with(config: &Config, flags: OpenFlags) -> Result<Connection, Fault> {
         connection.set_prepared_statement_cache_capacity(64);
         // Without this a plan is made anew whenever a parameter changes that it may depend on: with every batch.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        // A file in the write-ahead log's mode stays in it; asking first spares the lock that setting takes.
-        let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
-        if mode != "wal" {
-            connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
-        }
+        // A read, so that what is no database is found out here.
+        connection.query_row("pragma journal_mode", [], |_| Ok(()))?;
         connection.execute_batch("pragma foreign_keys = off")?;
         set_durable(&connection, Durable::Full)?;
         Ok(connection)
     };
     set_up().map_err(|error| fault(&place, error))
+}
+
+/// Switches the file to the write-ahead log, in which readers and the writer do not wait for each other: only for what
+/// relays and migrates. Asking first spares the lock that setting takes.
+pub(crate) fn log_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        connection.query_row("pragma journal_mode = wal", [], |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 /// Sets how much the next commits wait for; only outside of a transaction.

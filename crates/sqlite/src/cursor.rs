@@ -122,6 +122,7 @@ impl CursorWay {
             let hold = Hold {
                 claim: i64::try_from(claim).unwrap_or(i64::MAX),
                 fence: self.fence.held().unwrap_or(0),
+                file: 0,
             };
             return Ok(Answer::Unread { hold, rows: page.taken, more: page.more });
         }
@@ -283,7 +284,10 @@ impl CursorWay {
         let claims: Vec<u64> = self.loaded.iter().flat_map(|loaded| loaded.open.keys().copied()).collect();
         let fence = self.fence.held().unwrap_or(0);
         for claim in claims {
-            self.release(connection, &Hold { claim: i64::try_from(claim).unwrap_or(i64::MAX), fence })?;
+            self.release(
+                connection,
+                &Hold { claim: i64::try_from(claim).unwrap_or(i64::MAX), fence, file: 0 },
+            )?;
         }
         self.fence.give_up(connection).map_err(|error| source_error(&self.place, error))?;
         self.forget();

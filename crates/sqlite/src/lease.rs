@@ -227,7 +227,7 @@ impl LeaseWay {
         }
         self.claims = claim;
         self.open.insert(claim, Open::new(&found, self.until(now)));
-        let hold = Hold { claim, fence: self.fence.as_ref().and_then(Fence::held).unwrap_or(0) };
+        let hold = Hold { claim, fence: self.fence.as_ref().and_then(Fence::held).unwrap_or(0), file: 0 };
         Claimed::Batch(Claim { hold, entries: found.entries, more: found.idle.more })
     }
 
@@ -369,7 +369,7 @@ impl LeaseWay {
         let claims: Vec<i64> = self.open.keys().copied().collect();
         let fence = self.fence.as_ref().and_then(Fence::held).unwrap_or(0);
         for claim in claims {
-            self.release(connection, now, &Hold { claim, fence })?;
+            self.release(connection, now, &Hold { claim, fence, file: 0 })?;
         }
         if let Some(fence) = &mut self.fence {
             fence.give_up(connection).map_err(|error| source_error(&self.place, error))?;

@@ -17,6 +17,7 @@ mod depth;
 mod encode;
 mod fault;
 mod fence;
+mod file;
 mod holders;
 mod ids;
 mod jobs;

@@ -4,7 +4,7 @@ use postrider_core::{Fault, Layout};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::config::Config;
-use crate::connection::create;
+use crate::connection::{create, log_ahead};
 use crate::fault::fault;
 use crate::sql::{Names, literal, quoted};
 
@@ -20,6 +20,7 @@ pub fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
     config.validate()?;
     let mut connection = create(config)?;
     let place = config.place();
+    log_ahead(&connection).map_err(|error| fault(&place, error))?;
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(|error| fault(&place, error))?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use postrider_core::clock::Clock;
 use postrider_core::layout::Way;
 use postrider_core::source::{Ask, Claim, Claimed, Settles, Source, SourceError, SourceFeatures};
@@ -11,8 +12,10 @@ use rusqlite::Connection;
 
 use crate::adopt::adopt;
 use crate::config::Config;
-use crate::connection::{Worker, open};
+use crate::connection::{Worker, log_ahead, open};
 use crate::cursor::CursorWay;
+use crate::fault::fault;
+use crate::file::{OpenFile, not_yet};
 use crate::lease::LeaseWay;
 use crate::loaded::Taken;
 use crate::table::inspect;
@@ -23,17 +26,9 @@ use crate::table::inspect;
 /// When the file is not there or is no database, the table does not fit its layout, or where to begin is not said.
 pub fn open_source(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteSource, Fault> {
     config.validate()?;
-    let mut connection = open(config)?;
-    let table = inspect(&connection, config)?;
-    adopt(&mut connection, config)?;
-    let id_counts = table.id_counts(&config.layout);
-    let holding = match (&config.layout.status, config.layout.way) {
-        (Some(words), Way::Lease) => {
-            Holding::Lease(Box::new(LeaseWay::new(config, words.clone(), id_counts)))
-        }
-        _ => Holding::Cursor(Box::new(CursorWay::new(config)?)),
-    };
-    let worker = Worker::start("postrider-sqlite", config.place(), State { connection, clock, holding })?;
+    let opened = Opened::new(config, clock.now())?;
+    let state = State { config: config.clone(), clock, files: 1, opened: Some(opened) };
+    let worker = Worker::start("postrider-sqlite", config.place(), state)?;
     Ok(SqliteSource { worker, ordered: config.keeps_order(), lease_ttl: config.lease_ttl })
 }
 
@@ -49,6 +44,8 @@ pub struct SqliteSource {
 pub struct Hold {
     pub(crate) claim: i64,
     pub(crate) fence: i64,
+    /// Which file it is of: one that took another's place counts its claims and fences anew.
+    pub(crate) file: u64,
 }
 
 impl Hold {
@@ -57,7 +54,7 @@ impl Hold {
     }
 
     fn copy(&self) -> Self {
-        Self { claim: self.claim, fence: self.fence }
+        Self { claim: self.claim, fence: self.fence, file: self.file }
     }
 }
 
@@ -82,10 +79,10 @@ impl Answer {
         }
     }
 
-    fn hold(&self) -> Option<&Hold> {
+    fn hold(&mut self) -> Option<&mut Hold> {
         match self {
             Self::Unread { hold, .. } => Some(hold),
-            Self::Claimed(Claimed::Batch(claim)) => Some(&claim.hold),
+            Self::Claimed(Claimed::Batch(claim)) => Some(&mut claim.hold),
             Self::Claimed(_) => None,
         }
     }
@@ -98,8 +95,18 @@ impl From<Claimed<Hold>> for Answer {
 }
 
 struct State {
-    connection: Connection,
+    config: Config,
     clock: Arc<dyn Clock>,
+    /// Files that were opened at this path.
+    files: u64,
+    /// None after the file is gone, until there is one again.
+    opened: Option<Opened>,
+}
+
+/// A file that is open, and all that is known of it.
+struct Opened {
+    file: OpenFile,
+    connection: Connection,
     holding: Holding,
 }
 
@@ -122,20 +129,13 @@ impl Source for SqliteSource {
 
     async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
         let ask = ask.clone();
-        let claim = move |state: &mut State| {
-            let now = state.clock.now();
-            match &mut state.holding {
-                Holding::Lease(way) => way.claim(&mut state.connection, now, &ask).map(Answer::Claimed),
-                Holding::Cursor(way) => way.claim(&mut state.connection, now, &ask),
-            }
-        };
         // A claim that nobody waits for any more would be held until its lease ends.
-        let give_back = |state: &mut State, answer: Answer| {
+        let give_back = |state: &mut State, mut answer: Answer| {
             if let Some(hold) = answer.hold() {
                 let _ = state.release(hold);
             }
         };
-        self.worker.run_or_undo(claim, give_back).await.map(Answer::claimed)
+        self.worker.run_or_undo(move |state| state.claim(&ask), give_back).await.map(Answer::claimed)
     }
 
     async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
@@ -143,9 +143,10 @@ impl Source for SqliteSource {
         self.worker
             .run(move |state| {
                 let now = state.clock.now();
-                match &mut state.holding {
-                    Holding::Lease(way) => way.extend(&mut state.connection, now, &hold),
-                    Holding::Cursor(way) => way.extend(&mut state.connection, now, &hold),
+                let Opened { connection, holding, .. } = state.of(&hold)?;
+                match holding {
+                    Holding::Lease(way) => way.extend(connection, now, &hold),
+                    Holding::Cursor(way) => way.extend(connection, now, &hold),
                 }
             })
             .await
@@ -156,9 +157,10 @@ impl Source for SqliteSource {
         self.worker
             .run(move |state| {
                 let now = state.clock.now();
-                match &mut state.holding {
-                    Holding::Lease(way) => way.settle(&mut state.connection, now, &hold, &settlements),
-                    Holding::Cursor(way) => way.settle(&mut state.connection, now, &hold, &settlements),
+                let Opened { connection, holding, .. } = state.of(&hold)?;
+                match holding {
+                    Holding::Lease(way) => way.settle(connection, now, &hold, &settlements),
+                    Holding::Cursor(way) => way.settle(connection, now, &hold, &settlements),
                 }
             })
             .await
@@ -172,9 +174,10 @@ impl Source for SqliteSource {
         self.worker
             .run(|state| {
                 let now = state.clock.now();
-                match &mut state.holding {
-                    Holding::Lease(way) => way.retire(&mut state.connection, now),
-                    Holding::Cursor(way) => way.retire(&mut state.connection),
+                let Some(Opened { connection, holding, .. }) = &mut state.opened else { return Ok(()) };
+                match holding {
+                    Holding::Lease(way) => way.retire(connection, now),
+                    Holding::Cursor(way) => way.retire(connection),
                 }
             })
             .await
@@ -182,11 +185,63 @@ impl Source for SqliteSource {
 }
 
 impl State {
+    /// Where nothing is found, the path is looked at: the rows may be written to a file that took this one's place.
+    fn claim(&mut self, ask: &Ask) -> Result<Answer, SourceError> {
+        let now = self.clock.now();
+        if let Some(opened) = &mut self.opened {
+            let mut answer = opened.claim(now, ask);
+            let hold = answer.as_mut().ok().and_then(Answer::hold);
+            if hold.is_some() || !opened.file.is_replaced(now) {
+                hold.into_iter().for_each(|hold| hold.file = self.files);
+                return answer;
+            }
+            self.opened = None;
+        }
+        self.files += 1;
+        let opened = Opened::new(&self.config, now).map_err(|fault| not_yet(&self.config.path, fault))?;
+        let mut answer = self.opened.insert(opened).claim(now, ask);
+        if let Some(hold) = answer.as_mut().ok().and_then(Answer::hold) {
+            hold.file = self.files;
+        }
+        answer
+    }
+
+    /// What a hold is of. A claim on a file that was replaced is void.
+    fn of(&mut self, hold: &Hold) -> Result<&mut Opened, SourceError> {
+        self.opened.as_mut().filter(|_| hold.file == self.files).ok_or(SourceError::Fenced)
+    }
+
     fn release(&mut self, hold: &Hold) -> Result<(), SourceError> {
         let now = self.clock.now();
+        let Ok(Opened { connection, holding, .. }) = self.of(hold) else { return Ok(()) };
+        match holding {
+            Holding::Lease(way) => way.release(connection, now, hold),
+            Holding::Cursor(way) => way.release(connection, hold),
+        }
+    }
+}
+
+impl Opened {
+    fn new(config: &Config, now: Timestamp) -> Result<Self, Fault> {
+        let file = OpenFile::new(&config.path, now);
+        let mut connection = open(config)?;
+        log_ahead(&connection).map_err(|error| fault(&config.place(), error))?;
+        let table = inspect(&connection, config)?;
+        adopt(&mut connection, config)?;
+        let id_counts = table.id_counts(&config.layout);
+        let holding = match (&config.layout.status, config.layout.way) {
+            (Some(words), Way::Lease) => {
+                Holding::Lease(Box::new(LeaseWay::new(config, words.clone(), id_counts)))
+            }
+            _ => Holding::Cursor(Box::new(CursorWay::new(config)?)),
+        };
+        Ok(Self { file, connection, holding })
+    }
+
+    fn claim(&mut self, now: Timestamp, ask: &Ask) -> Result<Answer, SourceError> {
         match &mut self.holding {
-            Holding::Lease(way) => way.release(&mut self.connection, now, hold),
-            Holding::Cursor(way) => way.release(&mut self.connection, hold),
+            Holding::Lease(way) => way.claim(&mut self.connection, now, ask).map(Answer::Claimed),
+            Holding::Cursor(way) => way.claim(&mut self.connection, now, ask),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::connection::{Worker, open};
 use crate::depth::Counter;
 use crate::fault::source_error;
+use crate::file::{OpenFile, not_yet};
 use crate::ids;
 use crate::jobs::Jobs;
 use crate::reap::Reaper;
@@ -32,9 +33,7 @@ use crate::view::View;
 /// When the file is not there or is no database, or the table does not fit its layout.
 pub fn open_store(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteStore, Fault> {
     config.validate()?;
-    let connection = open(config)?;
-    let table = inspect(&connection, config)?;
-    let desk = Desk::new(connection, config, table.id_counts(&config.layout));
+    let desk = Desk::open(config, clock.now())?;
     Ok(SqliteStore { worker: Worker::start("postrider-store", config.place(), desk)?, clock })
 }
 
@@ -45,6 +44,7 @@ pub struct SqliteStore {
 }
 
 struct Desk {
+    file: OpenFile,
     connection: Connection,
     config: Config,
     view: View,
@@ -69,6 +69,11 @@ impl SqliteStore {
         let clock = Arc::clone(&self.clock);
         Box::pin(self.worker.run(move |desk| {
             let now = clock.now();
+            // One that cannot be opened leaves the old desk, whose file is looked at again.
+            if desk.file.is_replaced(now) {
+                let path = desk.config.path.clone();
+                *desk = Desk::open(&desk.config, now).map_err(|fault| not_yet(&path, fault))?;
+            }
             job(desk, now).map_err(|error| source_error(&desk.config.place(), error))
         }))
     }
@@ -159,10 +164,18 @@ impl Verb {
 }
 
 impl Desk {
-    fn new(connection: Connection, config: &Config, id_counts: bool) -> Self {
+    fn open(config: &Config, now: Timestamp) -> Result<Self, Fault> {
+        let file = OpenFile::new(&config.path, now);
+        let connection = open(config)?;
+        let table = inspect(&connection, config)?;
+        Ok(Self::new(file, connection, config, table.id_counts(&config.layout)))
+    }
+
+    fn new(file: OpenFile, connection: Connection, config: &Config, id_counts: bool) -> Self {
         let (layout, names) = (&config.layout, Names::new(&config.layout));
         let words = layout.status.as_ref().filter(|_| layout.way != Way::Cursor);
         Self {
+            file,
             connection,
             view: View::new(layout, &names, id_counts),
             depth: DepthSql::new(layout, &names, id_counts),

@@ -7,4 +7,5 @@ mod common;
 mod layouts;
 mod opening;
 mod poison;
+mod replaced;
 mod several;

@@ -228,3 +228,19 @@ fn a_way_can_be_overridden() {
     migrate(&config).unwrap();
     assert!(open_source(&config, Arc::new(ManualClock::default())).is_ok());
 }
+
+/// Only what relays and migrates switches an application's file to the write-ahead log.
+#[test]
+fn looking_at_a_file_leaves_its_journal_alone() {
+    let file = outbox_file();
+    let mode = |sql: &str| {
+        Connection::open(file.path()).unwrap().query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+    };
+    assert_eq!(mode("pragma journal_mode = delete"), "delete");
+    let config = Config::new(file.path(), native(), "test");
+    assert!(check(&config).iter().all(|found| found.weight != Weight::Fault));
+    drop(open_store(&config, Arc::new(ManualClock::default())).unwrap());
+    assert_eq!(mode("pragma journal_mode"), "delete");
+    let _relay = Relay::open(&config);
+    assert_eq!(mode("pragma journal_mode"), "wal");
+}
