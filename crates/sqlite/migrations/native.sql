@@ -1,6 +1,6 @@
 -- The native outbox: append-only, one index. autoincrement, because an id that is used twice would be taken for published.
 create table {table} (
-    id             integer not null primary key autoincrement,
+    id             integer not null primary key autoincrement check (id > 0),
     event_id       text    not null default (
         lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
             || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))

@@ -44,9 +44,9 @@ fn try_adopt(connection: &mut Connection, config: &Config) -> rusqlite::Result<A
     }
     let (position, word) = match config.start {
         _ if !is_cursor => (0, "status"),
-        Some(Start::Beginning) => (0, "beginning"),
+        Some(Start::Beginning) => (before_all(connection, config, &names)?, "beginning"),
         Some(Start::Now) => (highest, "now"),
-        Some(Start::After(id)) => (id.clamp(0, highest), "id"),
+        Some(Start::After(id)) => (id.min(highest), "id"),
         None if is_empty(connection, config, &names)? => (highest, "beginning"),
         None => return Ok(Adopted::NoStart),
     };
@@ -66,8 +66,17 @@ fn try_adopt(connection: &mut Connection, config: &Config) -> rusqlite::Result<A
 }
 
 fn is_empty(connection: &Connection, config: &Config, names: &Names) -> rusqlite::Result<bool> {
+    Ok(lowest(connection, config, names)?.is_none())
+}
+
+/// The position before the first row: somebody may have given rows ids below one.
+fn before_all(connection: &Connection, config: &Config, names: &Names) -> rusqlite::Result<i64> {
+    Ok(lowest(connection, config, names)?.map_or(0, |lowest| lowest.saturating_sub(1).min(0)))
+}
+
+fn lowest(connection: &Connection, config: &Config, names: &Names) -> rusqlite::Result<Option<i64>> {
     let id =
         config.layout.columns.id.as_ref().and_then(Column::name).map_or("rowid".into(), |id| id.quoted());
-    let any = format!("select 1 from {} order by {id} limit 1", names.table);
-    Ok(first(connection, &any, &[], |_| Ok(()))?.is_none())
+    let lowest = format!("select {id} from {} order by {id} limit 1", names.table);
+    first(connection, &lowest, &[], |row| row.get(0))
 }

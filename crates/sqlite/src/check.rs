@@ -70,6 +70,11 @@ fn examine(config: &Config) -> Result<Vec<Finding>, Fault> {
     if config.layout.way == Way::Lease && has_odd_ids(&connection, &config.layout).map_err(failed)? {
         found(Weight::Fault, odd_ids(config));
     }
+    if config.layout.way == Way::Cursor
+        && let Some(rows) = below_one(&connection, &config.layout).map_err(failed)?
+    {
+        found(Weight::Advice, ids_below_one(config, rows));
+    }
     if let Some(advice) = index_advice(config, &table, counts) {
         found(Weight::Advice, advice);
     }
@@ -97,6 +102,31 @@ fn has_odd_ids(connection: &Connection, layout: &Layout) -> rusqlite::Result<boo
         id.quoted()
     );
     Ok(first(connection, &sql, &[], |_| Ok(()))?.is_some())
+}
+
+/// Rows with an id that no table hands out by itself, at or below the position: written later, they are never read.
+fn below_one(connection: &Connection, layout: &Layout) -> rusqlite::Result<Option<i64>> {
+    let names = Names::new(layout);
+    let Some(id) = layout.columns.id.as_ref().and_then(Column::name) else { return Ok(None) };
+    if side_version(connection, layout)? < SIDE_VERSION {
+        return Ok(None);
+    }
+    let sql = format!(
+        "select count(*) from {} where {id} <= 0 and {id} <= (select position from {} where outbox = ?1)",
+        names.table,
+        names.position,
+        id = id.quoted()
+    );
+    let rows = first(connection, &sql, &[&layout.table.as_str()], |row| row.get(0))?;
+    Ok(rows.filter(|rows| *rows > 0))
+}
+
+fn ids_below_one(config: &Config, rows: i64) -> Fault {
+    Fault::new(
+        config.place(),
+        format!("{rows} rows have an id of 0 or less, at or below the position: they count as published"),
+        "Let SQLite hand out the ids. Rows that were written like this after reading had begun were not sent: insert them anew without an id.",
+    )
 }
 
 fn id_not_unique(config: &Config) -> Fault {

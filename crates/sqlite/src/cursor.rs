@@ -323,7 +323,7 @@ impl CursorWay {
             self.saved.write(&transaction, &self.sql, write)?;
             position = write.position;
         }
-        loaded.returned = loaded.returned.split_off(&(position + 1));
+        loaded.returned = loaded.returned.split_off(&position.saturating_add(1));
         self.saved.write_position(
             &transaction,
             &self.sql,

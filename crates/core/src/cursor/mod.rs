@@ -227,7 +227,7 @@ impl Cursor {
     pub fn position(&self) -> i64 {
         let out = self.out.iter().find(|(_, out)| out.origin == Origin::New).map(|(id, _)| id);
         let returned = self.returned.iter().find(|(_, origin)| **origin == Origin::New).map(|(id, _)| *id);
-        let lowest = [out, returned].into_iter().flatten().min().unwrap_or(i64::MAX);
-        (lowest - 1).min(self.read)
+        let lowest = [out, returned].into_iter().flatten().min();
+        lowest.map_or(self.read, |lowest| lowest.saturating_sub(1).min(self.read))
     }
 }

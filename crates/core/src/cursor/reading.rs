@@ -77,7 +77,7 @@ impl Cursor {
         let fresh = self.returned.range(from..).find(|(_, origin)| **origin == Origin::New);
         let Some(first) = fresh.map(|(id, _)| *id) else { return };
         self.returned.split_off(&first);
-        self.read = first - 1;
+        self.read = first.saturating_sub(1);
         self.ledger.forget_above(self.read);
         self.ink.gaps_changed();
     }

@@ -121,7 +121,7 @@ impl Scan<'_, '_, '_> {
         match offer {
             Offer::Stop => {
                 self.cursor.full = true;
-                self.last = id - 1;
+                self.last = id.saturating_sub(1);
             }
             _ => self.pass(id),
         }
@@ -170,7 +170,7 @@ impl Scan<'_, '_, '_> {
         }
         let read = self.cursor.read;
         if id > read {
-            if self.cursor.settings.gaps && id - 1 > read {
+            if self.cursor.settings.gaps && id.saturating_sub(1) > read {
                 self.cursor.ledger.note(read + 1..=id - 1);
                 self.cursor.ink.gaps_changed();
             }
@@ -329,7 +329,7 @@ impl Scan<'_, '_, '_> {
             self.cursor.ink.gaps_changed();
         }
         if let Some(next) = kind.and_then(|kind| self.cursor.lanes.get_mut(kind)) {
-            *next = if *next <= id { id + 1 } else { *next };
+            *next = if *next <= id { id.saturating_add(1) } else { *next };
         }
     }
 }

@@ -4,6 +4,7 @@
 mod append;
 #[path = "../common/mod.rs"]
 mod common;
+mod ids;
 mod layouts;
 mod opening;
 mod poison;

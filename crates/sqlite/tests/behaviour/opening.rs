@@ -62,7 +62,7 @@ fn a_missing_table_or_column_is_named() {
 fn a_cursor_without_autoincrement_is_refused() {
     let file = NamedTempFile::new().unwrap();
     let plain = include_str!("../../migrations/native.sql")
-        .replace(" autoincrement,", ",")
+        .replace(" autoincrement", "")
         .replace("{table}", "outbox");
     Connection::open(file.path()).unwrap().execute_batch(&plain).unwrap();
     let config = Config::new(file.path(), native(), "test");
