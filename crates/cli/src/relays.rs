@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use postrider_core::layout::Order;
 use postrider_core::report::{Report, Reported, Role, Tripped};
 use serde::Serialize;
 
@@ -36,9 +37,11 @@ pub(crate) fn lines(reports: &[Reported]) -> Vec<Line<'_>> {
     running(reports).map(line).collect()
 }
 
-/// Name and value, as a person reads them. `holder` has the lease; it may be a relay that does not report.
+/// Name and value, as a person reads them. `holder` has the lease; it may be a relay that does not report. Where the order
+/// is none there is no lease to hold, so that only reports tell who is at work.
 pub(crate) fn pairs(
     holder: Option<&str>,
+    order: Order,
     reports: &[Reported],
     now: Timestamp,
 ) -> Vec<(&'static str, String)> {
@@ -59,7 +62,11 @@ pub(crate) fn pairs(
         }));
     }
     if holder.is_none() && running(reports).all(is_gone) {
-        pairs.push(("relay", "none is running".to_owned()));
+        let none = match order {
+            Order::Key => "none is running",
+            Order::None => "none has reported; one that was started just now does so within a second or two",
+        };
+        pairs.push(("relay", none.to_owned()));
     }
     pairs
 }
@@ -156,7 +163,10 @@ mod tests {
 
     fn text(holder: Option<&str>, reports: &[Reported]) -> Vec<String> {
         let now = NOON + Duration::from_secs(100);
-        pairs(holder, reports, now).into_iter().map(|(name, value)| format!("{name} {value}")).collect()
+        pairs(holder, Order::Key, reports, now)
+            .into_iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect()
     }
 
     #[test]
@@ -172,6 +182,14 @@ mod tests {
         assert_eq!(text(None, &[reported(Role::Stopped, 1)]), ["relay none is running"]);
         assert_eq!(text(Some("other"), &[]), ["relay other  holds the lease, and has not reported yet"]);
         assert_eq!(lines(&[reported(Role::Active, 61), reported(Role::Stopped, 1)])[0].state, "gone");
+    }
+
+    /// Several relays share an outbox without order, and none of them holds a lease.
+    #[test]
+    fn without_a_lease_only_reports_tell_who_is_at_work() {
+        let none = |reports: &[Reported]| pairs(None, Order::None, reports, NOON).remove(0).1;
+        assert!(none(&[]).starts_with("none has reported"));
+        assert!(none(&[reported(Role::Active, 1)]).starts_with("one  active"));
     }
 
     #[test]

@@ -221,3 +221,21 @@ fn full(depth: &Depth) -> String {
         key.unwrap_or_default()
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_core::Key;
+
+    use super::*;
+
+    #[test]
+    fn a_reading_that_is_full_names_the_key_and_what_to_do() {
+        let depth = Depth { culprit: Some((Key::new("Order", "1\u{1b}"), 9)), ..Depth::default() };
+        let said = full(&depth);
+        assert!(
+            said.contains("limit of parked entries is reached behind key Order/1\\u{1b}: revive or bury"),
+            "{said}"
+        );
+        assert!(full(&Depth::default()).contains("is reached: revive"));
+    }
+}

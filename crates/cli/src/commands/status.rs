@@ -1,4 +1,5 @@
 use jiff::Timestamp;
+use postrider_core::layout::Order;
 use postrider_core::report::Reported;
 use postrider_core::store::Depth;
 use serde::Serialize;
@@ -8,7 +9,7 @@ use crate::config::Config;
 use crate::exit::Failure;
 use crate::human::{self, count};
 use crate::output::{data, json};
-use crate::{outbox, relays, table};
+use crate::{layout, outbox, relays, table};
 
 /// Shows how much waits in the outbox, since when, who relays it, how fast, and what stands in the way.
 #[derive(clap::Args)]
@@ -51,12 +52,13 @@ struct Culprit {
 
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let store = outbox::store(config, clock)?;
+    let order = layout::load(config)?.order;
     let (depth, reports) = (store.depth().await?, store.reports().await?);
     let now = clock.now();
     if args.json {
         json(&status(config, &depth, &reports, now))
     } else {
-        data(&text(config, &depth, &reports, now))
+        data(&text(config, order, &depth, &reports, now))
     }
 }
 
@@ -84,7 +86,7 @@ fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now
     }
 }
 
-fn text(config: &Config, depth: &Depth, reports: &[Reported], now: Timestamp) -> String {
+fn text(config: &Config, order: Order, depth: &Depth, reports: &[Reported], now: Timestamp) -> String {
     let oldest = depth.oldest.filter(|_| depth.pending > 0);
     let oldest = oldest.map(|oldest| format!("  (oldest {})", human::span(human::age(oldest, now))));
     let mut pairs = vec![
@@ -107,6 +109,25 @@ fn text(config: &Config, depth: &Depth, reports: &[Reported], now: Timestamp) ->
         "`postrider list --state dead` shows them, `postrider revive` tries them again".to_owned(),
     );
     pairs.push(("published", count(depth.published)));
-    pairs.extend(relays::pairs(depth.holder.as_deref(), reports, now));
+    pairs.extend(relays::pairs(depth.holder.as_deref(), order, reports, now));
     table::pairs(&pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::secret::Surroundings;
+
+    /// What is dead or published has an age of its own, and is not what waits.
+    #[test]
+    fn where_nothing_is_pending_nothing_has_an_age() {
+        let config = Config::parse("postrider.toml", "", &Surroundings).unwrap();
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let mut depth = Depth { dead: 3, oldest: Some(Timestamp::UNIX_EPOCH), ..Depth::default() };
+        assert!(!text(&config, Order::Key, &depth, &[], now).contains("oldest"));
+        assert_eq!(status(&config, &depth, &[], now).oldest, None);
+        depth.pending = 1;
+        assert!(text(&config, Order::Key, &depth, &[], now).contains("pending    1  (oldest 11d 13h)"));
+        assert!(status(&config, &depth, &[], now).oldest.is_some());
+    }
 }
