@@ -315,6 +315,12 @@ impl Reader<'_> {
     }
 
     fn payload(&mut self) -> Bytes {
+        if let ValueRef::Integer(bytes) = self.row.get(Field::TooLarge) {
+            self.blame(|| {
+                format!("column payload holds {bytes} bytes, and {} is the most", limits::PAYLOAD_BYTES_MAX)
+            });
+            return Bytes::new();
+        }
         match self.row.get(Field::Payload) {
             ValueRef::Text(_) | ValueRef::Blob(_) => self.row.share(Field::Payload),
             ValueRef::Null if self.decoder.payload == Payload::Bytes => Bytes::new(),

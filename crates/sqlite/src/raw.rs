@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use crate::pool::{BUFFER_BYTES, Pool};
 use crate::sql::Field;
 
-const COLUMNS: usize = Field::Payload as usize + 1;
+const COLUMNS: usize = Field::TooLarge as usize + 1;
 
 /// Without a pool, a buffer that is full is followed by one as large as all before it together, but of this size at least.
 const CHUNK_BYTES_MIN: usize = 4 * 1024;
@@ -219,7 +219,7 @@ mod tests {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         let sql = "with recursive n(i) as (select 0 union all select i + 1 from n where i < 300) \
                    select i, 'e' || i, null, 1.5, x'ff', '', null, null, null, null, null, null, null, \
-                   zeroblob((i % 7) * (i % 7) * 3000) from n";
+                   zeroblob((i % 7) * (i % 7) * 3000), null from n";
         let mut raw = RawRows::default();
         let mut statement = connection.prepare(sql).unwrap();
         let mut rows = statement.query([]).unwrap();

@@ -1,7 +1,7 @@
 //! The envelope's parts as a select list.
 
-use postrider_core::Layout;
 use postrider_core::layout::{Column, Identifier, Payload};
+use postrider_core::{Layout, limits};
 
 use super::literal;
 
@@ -22,10 +22,12 @@ pub(crate) enum Field {
     Sequence,
     Extensions,
     Payload,
+    /// The payload's size, where it is too large to be read.
+    TooLarge,
 }
 
 /// The first column behind the envelope.
-pub(crate) const STATE: usize = Field::Payload as usize + 1;
+pub(crate) const STATE: usize = Field::TooLarge as usize + 1;
 
 impl Field {
     /// The part's key in a layout file, for people.
@@ -44,14 +46,20 @@ impl Field {
             Self::TraceState => "trace_state",
             Self::Sequence => "sequence",
             Self::Extensions => "extensions",
-            Self::Payload => "payload",
+            Self::Payload | Self::TooLarge => "payload",
         }
     }
 }
 
 /// Every part in the order of [`Field`]. What is a constant, or is not mapped, is null here and filled in by the decoder.
 pub(super) fn fields(layout: &Layout) -> String {
-    parts(layout).map(|column| expression(layout, column)).join(", ")
+    let mut all = parts(layout).map(|column| expression(layout, column));
+    if let Some(payload) = layout.columns.payload.as_ref().and_then(Column::name).map(column) {
+        all[Field::Payload as usize] = bounded(&payload);
+        all[Field::TooLarge as usize] =
+            format!("case when {0} then octet_length({payload}) end", too_large(&payload));
+    }
+    all.join(", ")
 }
 
 /// The same without the payload.
@@ -91,6 +99,15 @@ fn as_text(value: &str) -> String {
     format!("case when typeof({value}) <> 'blob' then cast({value} as text) end")
 }
 
+/// A payload that is small enough to be read. SQLite knows a value's size without reading it.
+fn bounded(payload: &str) -> String {
+    format!("case when {} then null else {payload} end", too_large(payload))
+}
+
+fn too_large(payload: &str) -> String {
+    format!("octet_length({payload}) > {}", limits::PAYLOAD_BYTES_MAX)
+}
+
 fn parts(layout: &Layout) -> [Option<&Column>; STATE] {
     let columns = &layout.columns;
     [
@@ -108,6 +125,7 @@ fn parts(layout: &Layout) -> [Option<&Column>; STATE] {
         columns.sequence.as_ref(),
         columns.extensions.as_ref(),
         columns.payload.as_ref(),
+        None,
     ]
 }
 
@@ -116,8 +134,12 @@ fn expression(layout: &Layout, part: Option<&Column>) -> String {
         Some(Column::Named(name, _)) => column(name),
         Some(Column::Json(path)) => {
             // A payload that is no JSON makes json_extract fail, and with it every other row of the statement.
-            let payload =
-                layout.columns.payload.as_ref().and_then(Column::name).map_or("null".into(), column);
+            let payload = layout
+                .columns
+                .payload
+                .as_ref()
+                .and_then(Column::name)
+                .map_or("null".into(), |name| bounded(&column(name)));
             let text =
                 if layout.payload == Payload::Json { payload } else { format!("cast({payload} as text)") };
             format!("case when json_valid({text}) then {text} ->> {} end", literal(&path.quoted()))

@@ -8,7 +8,7 @@ use postrider_core::layout::{OnDead, Order};
 use postrider_core::source::{Claim, Claimed, Source};
 use postrider_core::store::{Filter, Store};
 use postrider_core::verdict::Reason;
-use postrider_core::{Layout, Settlement};
+use postrider_core::{Layout, Settlement, limits};
 use postrider_sqlite::{Config, migrate, open_store};
 use rusqlite::Connection;
 use tempfile::NamedTempFile;
@@ -118,4 +118,27 @@ async fn poison_rows_stop_nobody_else_where_state_is_kept_beside() {
         );
         looks_well(&config, 3).await;
     }
+}
+
+/// SRC-07, SRC-08: a payload that is too large is not read: it comes as a flaw with its size.
+#[tokio::test]
+async fn a_payload_that_is_too_large_is_not_read() {
+    let (file, config) = table(status_layout(Order::Key));
+    let size = limits::PAYLOAD_BYTES_MAX + 1;
+    Connection::open(file.path())
+        .unwrap()
+        .execute_batch(&format!(
+            "insert into letters values
+             (1, 'large', 't', 'k', 'a', zeroblob({size}), '2026-01-01 00:00:00', 'NEW'),
+             (2, 'small', 't', 'k', 'b', '{{}}', '2026-01-01 00:00:00', 'NEW')"
+        ))
+        .unwrap();
+    let relay = Relay::open(&config);
+    let Claimed::Batch(Claim { entries, .. }) = relay.source.claim(&ask()).await.unwrap() else {
+        panic!("nothing")
+    };
+    assert_eq!(entries.len(), 2);
+    let flaw = entries[0].flaw.as_ref().unwrap();
+    assert!(flaw.0.contains(&format!("{size} bytes")), "{flaw:?}");
+    assert!(entries[0].envelope.data.is_empty() && entries[1].flaw.is_none());
 }
