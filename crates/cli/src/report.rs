@@ -164,7 +164,7 @@ impl Observer for Pulse {
             Step::Refused { refusal: Refusal::Withheld | Refusal::Unknown(Silence::Purged), .. } => {}
             Step::Refused { refusal, to, .. } => {
                 let reason = refusal.reason().0;
-                if !matches!(refusal, Refusal::Rejected(_)) {
+                if matches!(refusal, Refusal::Busy { .. } | Refusal::Unknown(_)) {
                     self.told().away = Some((to.sink.clone(), Text::from(&*reason)));
                 }
                 self.trouble(Text::from(&*reason));

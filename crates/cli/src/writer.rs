@@ -125,3 +125,22 @@ impl Deref for Transaction<'_> {
         self.rules
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full or locked database is not mended by `migrate`.
+    #[test]
+    fn the_remedy_fits_what_the_database_says() {
+        let database = Connection::open_in_memory().unwrap();
+        database.execute_batch("create table t (x blob); pragma max_page_count = 3;").unwrap();
+        let full = database.execute("insert into t values (zeroblob(1000000))", []).unwrap_err();
+        assert!(remedy(&full).starts_with("Make room"), "{full}");
+        database.execute_batch("pragma query_only = on").unwrap();
+        let shut = database.execute("delete from t", []).unwrap_err();
+        assert!(remedy(&shut).starts_with("Let this user write"), "{shut}");
+        let missing = database.execute("insert into none values (1)", []).unwrap_err();
+        assert!(remedy(&missing).contains("postrider migrate"), "{missing}");
+    }
+}

@@ -59,7 +59,7 @@ impl Journal {
             self.rotate(&open).map_err(|error| busy("it cannot be rotated", error))?;
         }
         Err(refusal::away(format!(
-            "{}: it is replaced again and again; let nothing but relays rotate it",
+            "{}: it is replaced again and again. Let nothing but relays rotate it",
             refusal::file(&self.config.path)
         )))
     }
@@ -71,7 +71,7 @@ impl Journal {
         let file = self.disk.open(&path).map_err(busy)?;
         if !file.metadata().map_err(busy)?.is_file() {
             return Err(refusal::away(format!(
-                "{}: it is not a regular file; name one",
+                "{}: it is not a regular file. Name one",
                 refusal::file(&path)
             )));
         }

@@ -76,10 +76,10 @@ impl FileSink {
         match stage {
             Stage::Queued => Refusal::Withheld,
             Stage::Waiting => refusal::away(format!(
-                "{place}: it was not free before the deadline; look for a stopped process that holds its lock"
+                "{place}: it was not free before the deadline. Look for a stopped process that holds its lock"
             )),
             Stage::Gone => {
-                refusal::away(format!("{place}: its thread has ended; restart the relay and report this"))
+                refusal::away(format!("{place}: its thread has ended. Restart the relay and report this"))
             }
             Stage::Writing => refusal::silent(format!("{place}: the write was not done before the deadline")),
         }

@@ -217,7 +217,7 @@ fn left(depth: &Depth) -> Vec<String> {
 fn full(depth: &Depth) -> String {
     let key = depth.culprit.as_ref().map(|(key, _)| format!(" behind key {}", shown(key, CELL_CHARS_MAX)));
     format!(
-        "Nothing further is read: the limit of parked entries is reached{}: revive or bury what holds it",
+        "Nothing further is read: the limit of parked entries is reached{}: revive or bury that key's entries",
         key.unwrap_or_default()
     )
 }

@@ -85,10 +85,19 @@ fn an_unknown_key_names_its_line_and_the_nearest() {
 #[test]
 fn values_out_of_bounds_name_their_line() {
     for (text, said) in [
-        ("[relay]\nbatch_entries = 0", "postrider.toml:2: batch_entries: 0 is out of bounds; give 1 to 10000"),
+        (
+            "[relay]\nbatch_entries = 0",
+            "postrider.toml:2: batch_entries: 0 is out of bounds; give 1 to 10000",
+        ),
         ("[relay]\nbatch_entries = -1", "-1 is out of bounds"),
-        ("[relay]\nin_flight_bytes = \"16 mib\"", "postrider.toml:2: in_flight_bytes: \"16 mib\" is not a size"),
-        ("[relay]\npublish_deadline = \"1 year\"", "postrider.toml:2: publish_deadline: \"1 year\" is no span of time"),
+        (
+            "[relay]\nin_flight_bytes = \"16 mib\"",
+            "postrider.toml:2: in_flight_bytes: \"16 mib\" is not a size",
+        ),
+        (
+            "[relay]\npublish_deadline = \"1 year\"",
+            "postrider.toml:2: publish_deadline: \"1 year\" is no span of time",
+        ),
         ("[relay]\npublish_deadline = \"2h\"", "2h is out of bounds; give 100ms to 1h"),
         ("[relay]\npoll = \"0s\"", "out of bounds"),
         ("[retry]\nbackoff = { factor = 0.5 }", "factor is from 1.0 to 1000.0"),
