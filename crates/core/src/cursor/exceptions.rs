@@ -1,17 +1,18 @@
 //! The exceptions in memory, so that what is ready is found without walking over all of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::{Exception, Shelf};
-use crate::Key;
 use crate::route::{Gate, Kind};
+use crate::{Key, Text};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exceptions {
     items: BTreeMap<i64, Item>,
-    lines: HashMap<Key, Line>,
+    lines: HashMap<Arc<Key>, Line>,
     /// The first of each line that is ready, and those without a key that are.
     heads: BTreeSet<i64>,
     /// Waiting and not yet found due.
@@ -19,11 +20,28 @@ pub(super) struct Exceptions {
     hold_dead: bool,
 }
 
+/// An exception without its id. There may be very many, mostly parked behind one key: what few have is boxed, and what
+/// neighbours have in common is shared.
 #[derive(Clone, Debug)]
 struct Item {
-    exception: Exception,
+    key: Option<Arc<Key>>,
+    shelf: Shelf,
+    retries: u32,
+    reason: Option<Box<Text>>,
     /// Learnt when its route held it back, so that it is not read again before that opens.
-    kind: Option<Kind>,
+    kind: Option<Box<Kind>>,
+}
+
+impl Item {
+    fn exception(&self, id: i64) -> Exception {
+        Exception {
+            id,
+            key: self.key.as_deref().cloned(),
+            shelf: self.shelf,
+            retries: self.retries,
+            reason: self.reason.as_deref().cloned(),
+        }
+    }
 }
 
 /// The exceptions of one key.
@@ -44,25 +62,37 @@ impl Exceptions {
         self.items.len()
     }
 
-    pub(super) fn get(&self, id: i64) -> Option<&Exception> {
-        self.items.get(&id).map(|item| &item.exception)
+    pub(super) fn contains(&self, id: i64) -> bool {
+        self.items.contains_key(&id)
+    }
+
+    pub(super) fn get(&self, id: i64) -> Option<Exception> {
+        self.items.get(&id).map(|item| item.exception(id))
+    }
+
+    pub(super) fn retries(&self, id: i64) -> Option<u32> {
+        self.items.get(&id).map(|item| item.retries)
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Exception> {
-        std::mem::take(self).items.into_values().map(|item| item.exception)
+        std::mem::take(self).items.into_iter().map(|(id, item)| item.exception(id))
     }
 
     pub(super) fn put(&mut self, exception: Exception) {
-        let id = exception.id;
+        let Exception { id, key, shelf, retries, reason } = exception;
         self.remove(id);
-        if let Shelf::Waiting { due } = exception.shelf {
+        if let Shelf::Waiting { due } = shelf {
             self.due.insert((due, id));
         }
-        let key = exception.key.clone().filter(|_| self.hold_dead || exception.shelf != Shelf::Dead);
-        self.items.insert(id, Item { exception, kind: None });
-        match key {
+        let key = key.map(|key| match self.lines.get_key_value(&key) {
+            Some((known, _)) => Arc::clone(known),
+            None => Arc::new(key),
+        });
+        let holds = key.clone().filter(|_| self.hold_dead || shelf != Shelf::Dead);
+        self.items.insert(id, Item { key, shelf, retries, reason: reason.map(Box::new), kind: None });
+        match holds {
             Some(key) => {
-                self.lines.entry(key.clone()).or_default().ids.insert(id);
+                self.lines.entry(Arc::clone(&key)).or_default().ids.insert(id);
                 self.lead(&key);
             }
             None if self.is_ready(id) => drop(self.heads.insert(id)),
@@ -70,25 +100,26 @@ impl Exceptions {
         }
     }
 
-    pub(super) fn remove(&mut self, id: i64) -> Option<Exception> {
-        let Item { exception, .. } = self.items.remove(&id)?;
-        if let Shelf::Waiting { due } = exception.shelf {
+    /// Says whether there was one.
+    pub(super) fn remove(&mut self, id: i64) -> bool {
+        let Some(Item { key, shelf, .. }) = self.items.remove(&id) else { return false };
+        if let Shelf::Waiting { due } = shelf {
             self.due.remove(&(due, id));
         }
         self.heads.remove(&id);
-        if let Some(key) = &exception.key
-            && let Some(line) = self.lines.get_mut(key)
+        if let Some(key) = key
+            && let Some(line) = self.lines.get_mut(&key)
         {
             line.ids.remove(&id);
-            self.lead(key);
+            self.lead(&key);
         }
-        Some(exception)
+        true
     }
 
     /// Remembers what kind a row is of whose route is held.
     pub(super) fn held(&mut self, id: i64, kind: Kind) {
         if let Some(item) = self.items.get_mut(&id) {
-            item.kind = Some(kind);
+            item.kind = Some(Box::new(kind));
         }
     }
 
@@ -96,7 +127,7 @@ impl Exceptions {
     pub(super) fn wake(&mut self, now: Timestamp) {
         while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, id));
-            match self.items.get(&id).and_then(|item| item.exception.key.clone()) {
+            match self.items.get(&id).and_then(|item| item.key.clone()) {
                 Some(key) => self.lead(&key),
                 None => drop(self.heads.insert(id)),
             }
@@ -131,7 +162,7 @@ impl Exceptions {
 
     /// Whether an exception could go out if nothing of its key stood before it.
     pub(super) fn is_ready(&self, id: i64) -> bool {
-        self.get(id).is_some_and(|exception| match exception.shelf {
+        self.items.get(&id).is_some_and(|item| match item.shelf {
             Shelf::Parked => true,
             Shelf::Waiting { due } => !self.due.contains(&(due, id)),
             Shelf::Dead => false,
@@ -144,7 +175,7 @@ impl Exceptions {
     }
 
     fn line(&self, id: i64) -> Option<(&Key, &Line)> {
-        let key = self.items.get(&id)?.exception.key.as_ref()?;
+        let key = self.items.get(&id)?.key.as_deref()?;
         Some((key, self.lines.get(key)?))
     }
 

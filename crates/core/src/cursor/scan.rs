@@ -182,7 +182,7 @@ impl Scan<'_, '_, '_> {
         if self.cursor.out.contains(id) {
             return Offer::Pass;
         }
-        if self.cursor.exceptions.get(id).is_some() {
+        if self.cursor.exceptions.contains(id) {
             self.answered_by_exception(id);
         }
         let kind = (!self.cursor.lanes.is_empty()).then(|| row.kind());
@@ -196,7 +196,7 @@ impl Scan<'_, '_, '_> {
 
     fn origin(&self, id: i64, kind: Option<&Kind>) -> Option<Origin> {
         let cursor = &*self.cursor;
-        if cursor.exceptions.get(id).is_some() {
+        if cursor.exceptions.contains(id) {
             return cursor.exceptions.is_ready(id).then_some(Origin::Exception);
         }
         if let Some(origin) = cursor.returned.get(&id) {
@@ -240,7 +240,7 @@ impl Scan<'_, '_, '_> {
 
     fn hand_out(&mut self, id: i64, row: &impl Row, origin: Origin, kind: Option<&Kind>) -> Offer {
         self.leave(id, &origin, kind);
-        let retries = self.cursor.exceptions.get(id).map_or(row.retries(), |exception| exception.retries);
+        let retries = self.cursor.exceptions.retries(id).unwrap_or_else(|| row.retries());
         let out = Out { claim: self.claim, origin, key: row.key_later(), retries };
         self.cursor.out.insert(id, out);
         self.handed += 1;

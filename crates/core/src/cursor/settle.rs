@@ -63,7 +63,7 @@ impl Cursor {
     fn give_back(&mut self, id: i64, out: Out) {
         match out.origin {
             // An operator's verb may have taken it off the shelf while it was out.
-            Origin::Exception if self.exceptions.get(id).is_none() => {
+            Origin::Exception if !self.exceptions.contains(id) => {
                 let retries = out.retries;
                 self.shelve(id, out, Shelf::Parked, retries, None);
             }
@@ -86,7 +86,7 @@ impl Cursor {
     }
 
     pub(super) fn drop_exception(&mut self, id: i64) {
-        if self.exceptions.remove(id).is_some() {
+        if self.exceptions.remove(id) {
             self.ink.exception_changed(id);
         }
     }

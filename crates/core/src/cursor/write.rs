@@ -80,8 +80,8 @@ impl Cursor {
             return None;
         }
         let ids = self.ink.exceptions.keys();
-        let upserts = ids.clone().filter_map(|id| self.exceptions.get(*id).cloned()).collect();
-        let deletes = ids.filter(|id| self.exceptions.get(**id).is_none()).copied().collect();
+        let upserts = ids.clone().filter_map(|id| self.exceptions.get(*id)).collect();
+        let deletes = ids.filter(|id| !self.exceptions.contains(**id)).copied().collect();
         let gaps = self.ink.gaps.map(|_| self.saved_gaps());
         let write = Write { position, gaps, upserts, deletes, ranges, stamp: self.ink.stamp };
         self.ink.stamp += 1;
