@@ -31,7 +31,7 @@ pub const EXTENSION_NAME_BYTES_MAX: usize = 64;
 /// Extension attributes of one event.
 pub const EXTENSIONS_MAX: usize = 64;
 /// Exceptions (waiting, dead, parked) that a cursor carries before it stops reading on.
-pub const PARKED_ENTRIES_MAX: usize = 100_000;
+pub const PARKED_ENTRIES_MAX: usize = 50_000;
 /// Kinds of events that a cursor carries as parked ranges.
 pub const PARKED_RANGES_MAX: usize = 1_000;
 /// Open gaps, as ranges, before a cursor stops reading on.

@@ -6,7 +6,7 @@ use postrider_core::cursor::{Exception, ParkedRange, Saved, Shelf, Write};
 use postrider_core::layout::TimeForm;
 use postrider_core::route::Kind;
 use postrider_core::{EntryId, Key, Text};
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row};
 use serde_json::json;
 
@@ -42,11 +42,22 @@ impl SavedSql {
         connection: &Connection,
         sql: &CursorSql,
     ) -> rusqlite::Result<Vec<Exception>> {
+        let mut before: Option<Key> = None;
         all(connection, &sql.exceptions, &[&self.outbox], |row| {
-            let scope = lenient(row, 1)?.unwrap_or_default();
+            // Neighbours are mostly of one key, and share it.
+            let is_same = before.as_ref().is_some_and(|key| {
+                let is = |at, text: &str| {
+                    row.get_ref(at).is_ok_and(|value| value == ValueRef::Text(text.as_bytes()))
+                };
+                is(1, &key.scope) && is(2, &key.id)
+            });
+            if !is_same {
+                let scope = lenient(row, 1)?.unwrap_or_default();
+                before = lenient(row, 2)?.map(|id| Key::new(scope, id));
+            }
             Ok(Exception {
                 id: row.get(0)?,
-                key: lenient(row, 2)?.map(|id| Key::new(scope, id)),
+                key: before.clone(),
                 shelf: shelf(row)?,
                 retries: row.get(5)?,
                 reason: lenient(row, 6)?.map(Text::from),
