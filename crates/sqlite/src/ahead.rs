@@ -12,8 +12,7 @@ use crate::config::Config;
 use crate::connection::{Worker, open};
 use crate::decode::{Batch, Decoder};
 use crate::fault::fault;
-use crate::pool::Pool;
-use crate::raw::RawRows;
+use crate::raw::{Pools, RawRows};
 use crate::reading::read_after;
 
 /// Pages that wait to be taken while the next is read.
@@ -26,7 +25,7 @@ pub(crate) struct Ahead {
     reader: Worker<Connection>,
     sql: Arc<str>,
     decoder: Arc<Decoder>,
-    pool: Pool,
+    pools: Pools,
     asked: Option<Asked>,
 }
 
@@ -48,19 +47,19 @@ impl Ahead {
             reader: Worker::start("postrider-ahead", config.place(), connection)?,
             sql: sql.into(),
             decoder,
-            pool: Pool::new(),
+            pools: Pools::new(),
             asked: None,
         })
     }
 
     /// Reads the rows behind an id from now on, page after page: one is read while one waits.
     pub(crate) fn begin(&mut self, after: i64, limit: usize, bytes_max: usize) {
-        let (sql, decoder, pool) = (Arc::clone(&self.sql), Arc::clone(&self.decoder), self.pool.clone());
+        let (sql, decoder, pools) = (Arc::clone(&self.sql), Arc::clone(&self.decoder), self.pools.clone());
         let (send, pages) = mpsc::sync_channel(PAGES_WAITING);
         self.reader.post(move |connection| {
             let mut next = Some(after);
             while let Some(after) = next {
-                let mut batch = Batch::of(&decoder, RawRows::pooled(&pool));
+                let mut batch = Batch::of(&decoder, RawRows::pooled(&pools));
                 let complete = read_after(connection, &sql, after, limit, bytes_max / SHARE, &mut batch);
                 next = batch.last_id().filter(|_| matches!(complete, Ok(false)));
                 if send.send(complete.map(|complete| (batch.into_rows(), complete))).is_err() {

@@ -21,13 +21,35 @@ pub(crate) struct RawRows {
     rows: usize,
     bytes: usize,
     row_bytes_max: usize,
-    pool: Option<Pool>,
+    pools: Option<Pools>,
+}
+
+/// Where the memory of rows comes from and goes back to.
+#[derive(Clone, Debug)]
+pub(crate) struct Pools {
+    buffers: Pool<u8>,
+    rows: Pool<Cells>,
+}
+
+impl Pools {
+    pub(crate) fn new() -> Self {
+        Self { buffers: Pool::new(), rows: Pool::new() }
+    }
 }
 
 /// Rows that were read: their texts are shared slices from here on.
 #[derive(Debug)]
 pub(crate) struct SealedRows {
     chunks: Vec<Chunk<Bytes>>,
+    pools: Option<Pools>,
+}
+
+impl Drop for SealedRows {
+    fn drop(&mut self) {
+        if let Some(pools) = &self.pools {
+            self.chunks.drain(..).for_each(|chunk| pools.rows.give(chunk.rows));
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +59,7 @@ struct Chunk<B> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Cells {
+pub(crate) struct Cells {
     columns: [Cell; COLUMNS],
     retries: u32,
     retries_max: Option<u32>,
@@ -60,8 +82,8 @@ struct Span {
 
 impl RawRows {
     /// Rows in buffers that are used again.
-    pub(crate) fn pooled(pool: &Pool) -> Self {
-        Self { pool: Some(pool.clone()), ..Self::default() }
+    pub(crate) fn pooled(pools: &Pools) -> Self {
+        Self { pools: Some(pools.clone()), ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -121,12 +143,13 @@ impl RawRows {
     }
 
     pub(crate) fn seal(self) -> SealedRows {
-        let share = |buffer| match &self.pool {
-            Some(pool) => pool.share(buffer),
+        let share = |buffer| match &self.pools {
+            Some(pools) => pools.buffers.share(buffer),
             None => Bytes::from(buffer),
         };
         let seal = |Chunk { buffer, rows }| Chunk { buffer: share(buffer), rows };
-        SealedRows { chunks: self.full.into_iter().chain([self.last]).map(seal).collect() }
+        let chunks = self.full.into_iter().chain([self.last]).map(seal).collect();
+        SealedRows { chunks, pools: self.pools.clone() }
     }
 
     /// A row is never torn. One that is larger than all before it makes its buffer grow.
@@ -136,11 +159,12 @@ impl RawRows {
             return;
         }
         let bytes = self.bytes.clamp(CHUNK_BYTES_MIN, BUFFER_BYTES).max(self.row_bytes_max + 1);
-        let buffer = match &self.pool {
-            Some(pool) if bytes <= BUFFER_BYTES => pool.take(),
-            _ => Vec::with_capacity(bytes),
+        let next = match &self.pools {
+            Some(Pools { buffers, rows: lists }) if bytes <= BUFFER_BYTES => {
+                Chunk { buffer: buffers.take(BUFFER_BYTES), rows: lists.take(rows.len()) }
+            }
+            _ => Chunk { buffer: Vec::with_capacity(bytes), rows: Vec::with_capacity(rows.len()) },
         };
-        let next = Chunk { buffer, rows: Vec::with_capacity(rows.len()) };
         let full = std::mem::replace(&mut self.last, next);
         self.full.extend(Some(full).filter(|full| !full.rows.is_empty()));
     }

@@ -1,9 +1,11 @@
 //! Claiming rows of a status table, and writing back what became of them.
 
+mod left;
+
 use postrider_core::Layout;
 use postrider_core::layout::{Column, Published, TimeForm, Words};
 
-use super::fields::{Field, STATE, column, fields, fields_without_payload};
+use super::fields::{Field, STATE, column, fields};
 use super::{Names, literal};
 
 /// The columns behind the envelope in [`LeaseSql::scan`].
@@ -316,61 +318,6 @@ impl<'a> Parts<'a> {
             self.table,
             set.join(", "),
             self.id
-        )
-    }
-
-    fn expired(&self) -> String {
-        format!("select entry from {} where outbox = ?1 and leased_until <= ?2", self.entries)
-    }
-
-    fn orphans(&self) -> String {
-        format!("select entry from {} where outbox = ?1 and leased_until is not null", self.entries)
-    }
-
-    fn foreign(&self) -> Option<String> {
-        let word = self.words.leased.as_deref()?;
-        let at = self.layout.columns.leased_at.as_ref().and_then(Column::name).map_or("null".into(), column);
-        Some(format!(
-            "select {id}, {at} from {table} as t where {status} = {word} and not exists ( \
-             select 1 from {entries} as s where s.outbox = ?1 and s.entry = +{id} and s.leased_until is not null)",
-            id = self.id,
-            table = self.table,
-            status = self.status(),
-            word = literal(word),
-            entries = self.entries,
-        ))
-    }
-
-    fn reap(&self) -> String {
-        format!(
-            "update {} set owner = null, leased_until = null, fence = null \
-             where outbox = ?1 and entry in (select value from json_each(?2))",
-            self.entries
-        )
-    }
-
-    fn reap_table(&self) -> Option<String> {
-        let columns = &self.layout.columns;
-        let status = self.bare(columns.status.as_ref())?;
-        let mut set = Vec::new();
-        if let Some(leased) = &self.words.leased {
-            let (leased, pending) = (literal(leased), literal(&self.words.pending));
-            set.push(format!("{status} = case t.{status} when {leased} then {pending} else t.{status} end"));
-        }
-        set.extend(self.unheld());
-        self.update_listed(&set)
-    }
-
-    fn holders(&self) -> String {
-        format!(
-            "select {fields} from {entries} as s join {table} as t on {row} = s.entry \
-             where s.outbox = ?1 and s.holds_key = 1 and {status} = {dead}",
-            fields = fields_without_payload(self.layout),
-            row = self.id,
-            entries = self.entries,
-            table = self.table,
-            status = self.status(),
-            dead = literal(&self.words.dead),
         )
     }
 
