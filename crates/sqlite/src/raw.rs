@@ -12,6 +12,8 @@ const COLUMNS: usize = Field::TooLarge as usize + 1;
 
 /// Without a pool, a buffer that is full is followed by one as large as all before it together, but of this size at least.
 const CHUNK_BYTES_MIN: usize = 4 * 1024;
+/// A longer list of rows, of very small ones, is not kept for its next use.
+const ROWS_KEPT_MAX: usize = 256;
 
 /// Rows that are being read.
 #[derive(Debug, Default)]
@@ -47,7 +49,8 @@ pub(crate) struct SealedRows {
 impl Drop for SealedRows {
     fn drop(&mut self) {
         if let Some(pools) = &self.pools {
-            self.chunks.drain(..).for_each(|chunk| pools.rows.give(chunk.rows));
+            let lists = self.chunks.drain(..).map(|chunk| chunk.rows);
+            lists.filter(|list| list.capacity() <= ROWS_KEPT_MAX).for_each(|list| pools.rows.give(list));
         }
     }
 }
