@@ -158,10 +158,10 @@ impl<'r, S: Source> Engine<'r, S> {
 
     /// Whether what waits behind a ticket may go in the same call.
     fn may_follow(&mut self, ticket: Ticket, aside: &Aside) -> bool {
-        let (now, calm) = (self.now(), self.breakers().calm());
         let Some(behind) = ticket.key.and_then(|key| self.keys.get_mut(key).waiting.front().copied()) else {
             return false;
         };
+        let (now, calm) = (self.now(), self.breakers().calm());
         let Some(sink) = self.sink_of(behind.topic) else { return false };
         behind.topic == ticket.topic
             && matches!(self.standing(behind, now, calm), Standing::Good)
