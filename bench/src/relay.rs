@@ -11,7 +11,7 @@ use postrider_file::NullSink;
 use postrider_relay::{Quiet, Relay, Settings, Stop, SystemClock};
 use postrider_sqlite::open_source;
 
-use crate::bare;
+use crate::bare::{self, Take};
 use crate::measure::{Way, busiest, cost, interleave};
 use crate::outbox::{BATCH_ENTRIES, Outbox, failed};
 use crate::table::Report;
@@ -28,17 +28,23 @@ pub(crate) fn cursor(rows: usize, runs: usize, report: &mut Report) -> Outcome<(
         "row",
     );
     let outbox = Outbox::native(rows)?;
-    let bare: Way<'_, Box<dyn Error>> = Box::new(|| {
-        outbox.rewind()?;
-        Ok(cost(|| bare::cursor(&outbox, rows).map(|()| Duration::ZERO))?)
-    });
+    let bare = |take: Take| -> Way<'_, Box<dyn Error>> {
+        let outbox = &outbox;
+        Box::new(move || {
+            outbox.rewind()?;
+            Ok(cost(|| bare::cursor(outbox, rows, take).map(|()| Duration::ZERO))?)
+        })
+    };
     let relay: Way<'_, Box<dyn Error>> = Box::new(|| {
         outbox.rewind()?;
         cost(|| drain(&outbox, rows))
     });
-    let [bare, relay] = interleave(runs, [bare, relay])?;
-    report.line("bare loop of the same SQL", rows, bare, bare, None);
-    report.line("relay", rows, relay, bare, Some(AT_LEAST));
+    let ways = [bare(Take::Values), bare(Take::Bytes), bare(Take::Nothing), relay];
+    let [values, bytes, nothing, relay] = interleave(runs, ways)?;
+    report.line("bare loop of the same SQL", rows, values, values, None);
+    report.line("the same, copying into one buffer", rows, bytes, values, None);
+    report.line("the same, forgetting what it reads", rows, nothing, values, None);
+    report.line("relay", rows, relay, values, Some(AT_LEAST));
     Ok(())
 }
 
