@@ -16,7 +16,7 @@ impl Report {
     pub(crate) fn open(&self) {
         print(
             "ratio    the rate against the first line of its table, medians of interleaved runs\n\
-             thread   the same by the CPU time of the busiest thread: the ratio where no other process wants the cores\n\
+             thread   the same by the CPU time of the busiest thread\n\
              CPU      the same by the CPU time of all threads\n\
              Rates and µs are this machine's.\n",
         );

@@ -42,5 +42,5 @@ pub use key::Key;
 pub use layout::Layout;
 pub use name::Names;
 pub use settlement::Settlement;
-pub use text::{Arena, Text};
+pub use text::Text;
 pub use verdict::{Refusal, Verdict};
