@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::Key;
 use crate::limits::BROKEN_KEYS_MAX;
-use crate::{Key, Text};
 
 /// Keys whose last message got no receipt: nothing of theirs may succeed until a message comes that leads.
 ///
@@ -62,7 +62,7 @@ impl BrokenKeys {
         if self.listed_are == Listed::Whole {
             self.listed.remove(key);
         } else if self.listed.len() < self.keys_max || self.listed.contains(key) {
-            self.listed.insert(own(key));
+            self.listed.insert(key.owned());
         } else {
             self.listed.clear();
             self.listed_are = Listed::Whole;
@@ -80,13 +80,8 @@ impl BrokenKeys {
         if self.listed.len() >= self.keys_max {
             self.listed.clear();
         }
-        self.listed.insert(own(key));
+        self.listed.insert(key.owned());
     }
-}
-
-/// A copy that does not keep a whole batch's buffer alive.
-fn own(key: &Key) -> Key {
-    Key { scope: Text::from(key.scope.to_string()), id: Text::from(key.id.to_string()) }
 }
 
 #[cfg(test)]

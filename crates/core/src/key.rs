@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Text;
+use crate::text::owned;
 
 /// Events of one key are published in order. By default it is the aggregate: its type scopes its id.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +18,12 @@ impl Key {
     /// A key within a scope.
     pub fn new(scope: impl Into<Text>, id: impl Into<Text>) -> Self {
         Self { scope: scope.into(), id: id.into() }
+    }
+
+    /// A copy that keeps no batch alive.
+    #[must_use]
+    pub fn owned(&self) -> Self {
+        Self { scope: owned(&self.scope), id: owned(&self.id) }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::limits::TOPICS_MAX;
 use crate::route::{Destination, Kind, Router};
+use crate::text::owned;
 use crate::verdict::Reason;
 use crate::{Entry, Envelope, Text};
 
@@ -89,9 +90,9 @@ impl<'r> Planner<'r> {
             }
         };
         if self.ways.len() < TOPICS_MAX {
-            let ways = self.ways.entry(own(&kind.event_type)).or_default();
+            let ways = self.ways.entry(owned(&kind.event_type)).or_default();
             if ways.len() < TOPICS_MAX {
-                ways.insert(own(&kind.aggregate_type), topic);
+                ways.insert(owned(&kind.aggregate_type), topic);
             }
         }
         Ok(topic)
@@ -108,11 +109,6 @@ fn malformed(envelope: &Envelope) -> Option<String> {
         let control = value.bytes().any(|byte| byte < b' ' || byte == 0x7f);
         control.then(|| format!("the event's {name} holds a control character; CloudEvents forbids it"))
     })
-}
-
-/// A copy that does not keep a whole batch's buffer alive.
-fn own(text: &Text) -> Text {
-    Text::from(text.to_string())
 }
 
 #[cfg(test)]

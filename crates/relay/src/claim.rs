@@ -34,11 +34,10 @@ impl<'r, S: Source> Engine<'r, S> {
         if !due || self.claiming || self.ending.stopping() || self.claims.len() >= CLAIMS_OPEN_MAX {
             return;
         }
-        let bytes_max = self.relay.settings.in_flight_bytes.saturating_sub(self.claims.bytes());
-        // A sliver of room would make claims of one entry: better to wait until there is some.
-        if bytes_max < self.relay.settings.in_flight_bytes / 8 && !self.claims.is_empty() {
+        if !self.has_room() {
             return;
         }
+        let bytes_max = self.relay.settings.in_flight_bytes.saturating_sub(self.claims.bytes());
         let Some(ask) = self.ask(asked_at, bytes_max) else { return };
         self.claiming = true;
         let source = &self.relay.source;

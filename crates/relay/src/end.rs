@@ -120,6 +120,7 @@ impl<S: Source> Engine<'_, S> {
         Some(self.away_since? + self.relay.settings.until_empty?)
     }
 
+    /// Whether there is room for another claim. A sliver would make claims of one entry: better to wait until there is some.
     pub(crate) fn has_room(&self) -> bool {
         let bytes_max = self.relay.settings.in_flight_bytes;
         self.claims.is_empty() || bytes_max.saturating_sub(self.claims.bytes()) >= bytes_max / 8

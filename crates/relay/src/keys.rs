@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use postrider_core::Key;
 use postrider_core::plan::TopicNo;
-use postrider_core::{Key, Text};
 
 use crate::claims::{ClaimNo, Ticket};
 use crate::publish::ShipmentNo;
@@ -44,7 +44,7 @@ impl Keys {
             return *number;
         }
         // A copy: the entry's own text would keep its whole batch alive for as long as the key is busy.
-        let key = Key { scope: Text::from(key.scope.to_string()), id: Text::from(key.id.to_string()) };
+        let key = key.owned();
         let state = KeyState {
             key: key.clone(),
             unsettled: 1,

@@ -16,6 +16,7 @@ use postrider_core::broken::BrokenKeys;
 use postrider_core::clock::{BoxFuture, Instant};
 use postrider_core::cloudevents::structured;
 use postrider_core::sink::{Message, Permit, Sink, SinkFeatures, Verdicts};
+use postrider_core::text::owned;
 use postrider_core::verdict::{Reason, Rejection};
 use postrider_core::{Fault, Key, Refusal, Text, Verdict, limits};
 
@@ -51,12 +52,12 @@ impl SimSink {
             match self.attempt(index, message, deadline, permit) {
                 Ok(bytes_hash) => {
                     sent.attempted += 1;
-                    let way = (own(message.topic), self.partition(message));
+                    let way = (owned(message.topic), self.partition(message));
                     let parcel = sent.parcels.entry(way).or_insert_with_key(|way| self.parcel(way));
                     parcel.items.push(Item {
                         index,
-                        id: own(&message.envelope.id),
-                        key: message.key.map(|key| Key::new(own(&key.scope), own(&key.id))),
+                        id: owned(&message.envelope.id),
+                        key: message.key.map(Key::owned),
                         leads: message.leads,
                         bytes_hash,
                     });
@@ -188,9 +189,4 @@ fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     hasher.finish()
-}
-
-/// A copy that does not keep a whole batch's buffer alive.
-fn own(text: &str) -> Text {
-    Text::from(text)
 }

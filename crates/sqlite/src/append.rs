@@ -19,8 +19,7 @@ use crate::sql::{AppendSql, ID_COLUMN, Names};
 /// that commits.
 ///
 /// ```no_run
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let envelope: postrider_core::Envelope = unimplemented!();
+/// # fn append(envelope: &postrider_core::Envelope) -> Result<(), Box<dyn std::error::Error>> {
 /// use postrider_core::Layout;
 /// use postrider_sqlite::Outbox;
 ///
@@ -28,7 +27,7 @@ use crate::sql::{AppendSql, ID_COLUMN, Names};
 /// let mut connection = rusqlite::Connection::open("shop.db")?;
 /// let transaction = connection.transaction()?;
 /// transaction.execute("insert into orders (id) values (?1)", [7])?;
-/// outbox.append(&transaction, &envelope)?;
+/// outbox.append(&transaction, envelope)?;
 /// transaction.commit()?;
 /// # Ok(())
 /// # }

@@ -8,7 +8,6 @@ use rusqlite::Connection;
 use crate::decode::{Batch, Decoder};
 use crate::rank::Rank;
 use crate::run::{Flow, each};
-use crate::scan::own;
 use crate::sql::{Field, LeaseSql};
 
 /// The first dead row of each key that it holds. Rows that were dead before Postrider came hold none: nothing is kept
@@ -29,7 +28,7 @@ pub(crate) fn holders(
         if let (Some(key), Some(rank)) = (key, rank)
             && first.get(&key).is_none_or(|known| rank.is_before(known))
         {
-            first.insert(own(&key), rank);
+            first.insert(key.owned(), rank);
         }
         Ok::<_, rusqlite::Error>(Flow::More)
     })?;

@@ -155,7 +155,7 @@ impl Scanner<'_> {
                         found.entries.push(entry);
                         found.versions.push(version);
                     } else if let Some(key) = &entry.key {
-                        found.pass.blocked.insert(own(key));
+                        found.pass.blocked.insert(key.owned());
                     }
                     found.pass.from = Some(rank);
                 }
@@ -204,7 +204,7 @@ impl Scanner<'_> {
     fn key(&self, row: &Row<'_>) -> rusqlite::Result<Option<Key>> {
         let mut batch = Batch::new(self.decoder);
         batch.read(row, 0, None)?;
-        Ok(batch.finish().into_iter().next().and_then(|entry| entry.key.as_ref().map(own)))
+        Ok(batch.finish().into_iter().next().and_then(|entry| entry.key.as_ref().map(Key::owned)))
     }
 }
 
@@ -216,12 +216,7 @@ fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<u32>> {
     })
 }
 
-/// A copy that does not keep a whole batch's buffer alive.
-pub(crate) fn own(key: &Key) -> Key {
-    Key { scope: Text::from(&*key.scope), id: Text::from(&*key.id) }
-}
-
-/// The same of an id.
+/// A copy of an id that keeps no batch alive.
 pub(crate) fn own_id(id: &EntryId) -> EntryId {
     match id {
         EntryId::Int(id) => EntryId::Int(*id),

@@ -114,8 +114,8 @@ impl OutKey {
     /// A copy that keeps no batch alive.
     fn owned(&self) -> Option<Key> {
         match self {
-            Self::Known(key) => key.as_ref().map(scan::owned_key),
-            Self::Later(keyed, at) => keyed.key(*at).as_ref().map(scan::owned_key),
+            Self::Known(key) => key.as_ref().map(Key::owned),
+            Self::Later(keyed, at) => keyed.key(*at).as_ref().map(Key::owned),
         }
     }
 }

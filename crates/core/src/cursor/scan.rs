@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Cursor, Exception, Origin, Out, OutKey, Reading, Shelf};
 use crate::route::{Gate, Hold, Kind};
-use crate::{Entry, Key, Text};
+use crate::text::owned;
+use crate::{Entry, Key};
 
 /// One pass over the rows of a [`Reading`].
 #[derive(Debug)]
@@ -258,7 +259,7 @@ impl Scan<'_, '_, '_> {
         self.leave(id, origin, kind);
         self.cursor.put_exception(Exception {
             id,
-            key: row.key().map(owned_key),
+            key: row.key().map(Key::owned),
             shelf: Shelf::Parked,
             retries: row.retries(),
             reason: None,
@@ -332,15 +333,6 @@ impl Scan<'_, '_, '_> {
             *next = if *next <= id { id.saturating_add(1) } else { *next };
         }
     }
-}
-
-/// A copy of its own: what is kept for long must not keep a batch's whole buffer.
-pub(super) fn owned_key(key: &Key) -> Key {
-    Key { scope: owned(&key.scope), id: owned(&key.id) }
-}
-
-pub(super) fn owned(text: &Text) -> Text {
-    Text::from(&**text)
 }
 
 fn owned_kind(kind: &Kind) -> Kind {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::scan::owned;
 use super::{Cursor, Exception, Origin, Out, Shelf};
 use crate::route::Kind;
+use crate::text::owned;
 use crate::verdict::Reason;
 use crate::{Settlement, Text};
 

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use jiff::Timestamp;
 use postrider_core::source::{Ask, Claim, Claimed, Idle, SourceError};
-use postrider_core::{Entry, Key, Settlement, State, Text};
+use postrider_core::text::owned;
+use postrider_core::{Entry, Key, Settlement, State};
 
 use super::database::{Database, Row, RowLease, later};
 use super::{Flaw, OutboxSettings, SimHold, SimSource, Way};
@@ -186,22 +187,18 @@ fn apply(
         Settlement::Released => {}
         Settlement::Postponed { after, reason } => {
             status.not_before = Some(later(now, *after));
-            status.error = Some(own(&reason.0));
+            status.error = Some(owned(&reason.0));
         }
         Settlement::Retried { retries, after, reason } => {
             status.retries = *retries;
             status.not_before = Some(later(now, *after));
-            status.error = Some(own(&reason.0));
+            status.error = Some(owned(&reason.0));
         }
         Settlement::Dead { retries, reason } => {
             status.state = State::Dead;
             status.retries = *retries;
-            status.error = Some(own(&reason.0));
+            status.error = Some(owned(&reason.0));
         }
     }
     database.unhand(id, source.session);
-}
-
-fn own(text: &Text) -> Text {
-    Text::from(text.to_string())
 }
