@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 
 use postrider_core::Fault;
 use postrider_core::clock::Clock;
+use postrider_core::finding::Finding;
 use postrider_core::layout::Layout;
 use postrider_core::store::Store;
-use postrider_sqlite::Finding;
 use rusqlite::ErrorCode;
 
 use crate::config::{Config, file};
@@ -24,9 +24,9 @@ pub(crate) fn sqlite(config: &Config) -> Result<postrider_sqlite::Config, Failur
     sqlite.lease_ttl = config.outbox.lease_ttl;
     sqlite.payload_bytes_max = config.outbox.payload_bytes_max;
     sqlite.start = config.outbox.start.as_ref().map(|start| match start {
-        file::Start::Beginning => postrider_sqlite::Start::Beginning,
-        file::Start::Now => postrider_sqlite::Start::Now,
-        file::Start::After(id) => postrider_sqlite::Start::After(*id),
+        file::Start::Beginning => postrider_core::Start::Beginning,
+        file::Start::Now => postrider_core::Start::Now,
+        file::Start::After(id) => postrider_core::Start::After(*id),
     });
     Ok(sqlite)
 }

@@ -3,6 +3,7 @@
 //! Nothing here does I/O, knows a runtime or reads a clock: time and chance are arguments. The engine
 //! (`postrider-relay`) and every adapter build on these types; see ARCHITECTURE.md for the map.
 
+pub mod append;
 pub mod breaker;
 pub mod broken;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod entry;
 pub mod envelope;
 pub mod event;
 pub mod fault;
+pub mod finding;
 pub mod gaps;
 pub mod judge;
 pub mod key;
@@ -25,10 +27,12 @@ pub mod point;
 pub mod report;
 pub mod retry;
 pub mod route;
+pub mod rows;
 pub mod settlement;
 pub mod sink;
 pub mod source;
 pub mod span;
+pub mod start;
 pub mod store;
 pub mod text;
 pub mod validate;
@@ -42,5 +46,6 @@ pub use key::Key;
 pub use layout::Layout;
 pub use name::Names;
 pub use settlement::Settlement;
+pub use start::Start;
 pub use text::Text;
 pub use verdict::{Refusal, Verdict};

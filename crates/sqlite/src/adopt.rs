@@ -1,10 +1,10 @@
 //! Adoption: where reading a table begins that had rows before Postrider came.
 
-use postrider_core::Fault;
 use postrider_core::layout::{Column, Way};
+use postrider_core::{Fault, Start};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::config::{Config, Start};
+use crate::config::Config;
 use crate::connection::{Durable, set_durable};
 use crate::fault::fault;
 use crate::reading::highest;

@@ -6,13 +6,12 @@
 use std::sync::{Arc, mpsc};
 
 use postrider_core::Fault;
+use postrider_core::rows::{Batch, Decoder, Pools, RawRows};
 use rusqlite::Connection;
 
 use crate::config::Config;
 use crate::connection::{Worker, open};
-use crate::decode::{Batch, Decoder};
 use crate::fault::fault;
-use crate::raw::{Pools, RawRows};
 use crate::reading::read_after;
 
 /// Pages that wait to be taken while the next is read.
@@ -81,7 +80,7 @@ impl Ahead {
         let asked = self.asked.take().filter(|asked| asked.after == after && asked.limit == limit)?;
         let (rows, complete) = asked.pages.recv().ok()?.ok()?;
         let batch = Batch::of(&self.decoder, rows);
-        if batch.len() == 0 || batch.bytes() > bytes_max {
+        if batch.is_empty() || batch.bytes() > bytes_max {
             return None;
         }
         let next = batch.last_id().filter(|_| !complete);

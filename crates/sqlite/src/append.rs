@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
+use postrider_core::append::{AppendError, Appended, Cell, RowIds, accept, accept_key, cell, no_transaction};
 use postrider_core::layout::Column;
 use postrider_core::{EntryId, Envelope, Fault, Layout, Text, limits};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
-use crate::encode::{Cell, accept, cell};
 use crate::ids;
-use crate::row_ids::{RowIds, nobody};
+use crate::row_ids::{nobody, row_ids};
 use crate::run::{execute, first};
 use crate::sql::{AppendSql, ID_COLUMN, Names};
 
@@ -40,28 +40,6 @@ pub struct Outbox {
     by_table: AppendSql,
     row_ids: OnceLock<RowIds>,
     payload_bytes_max: usize,
-}
-
-/// What was appended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Appended {
-    /// The row's id.
-    pub id: EntryId,
-    /// The event's id: the envelope's, or the row's where the table counts and has no other column for it.
-    pub event_id: Text,
-    /// Whether an earlier append with the same idempotency key wrote it, so that this one wrote nothing.
-    pub repeated: bool,
-}
-
-/// Why nothing was appended: the event must change, or the transaction must be tried again.
-#[derive(Debug, thiserror::Error)]
-pub enum AppendError<E> {
-    /// The outbox does not take this event.
-    #[error(transparent)]
-    Refused(#[from] Fault),
-    /// The database failed.
-    #[error("the event was not appended")]
-    Database(#[source] E),
 }
 
 impl Outbox {
@@ -148,13 +126,7 @@ impl Outbox {
     }
 
     pub(crate) fn accept_key(&self, key: &str, autocommit: bool) -> Result<(), Fault> {
-        if key.is_empty() || key.len() > limits::KEY_BYTES_MAX {
-            return Err(Fault::new(
-                "idempotency key",
-                format!("it has {} bytes, and from 1 to {} are allowed", key.len(), limits::KEY_BYTES_MAX),
-                "Use the request's id, or a hash of it",
-            ));
-        }
+        accept_key(key)?;
         if autocommit { Err(no_transaction("an event with an idempotency key")) } else { Ok(()) }
     }
 
@@ -181,7 +153,7 @@ impl Outbox {
 
     /// Takes how the id column is declared and whether it is the primary key, alone.
     pub(crate) fn know_ids(&self, declared: &str, is_only_key: bool) {
-        self.row_ids.get_or_init(|| RowIds::of(declared, is_only_key));
+        self.row_ids.get_or_init(|| row_ids(declared, is_only_key));
     }
 
     /// The statements for this table.
@@ -225,7 +197,7 @@ impl Outbox {
             rest = after;
             let mut statement = connection.prepare_cached(text)?;
             for (at, cell) in part.iter().flat_map(|envelope| self.cells(sql, envelope)).enumerate() {
-                statement.raw_bind_parameter(at + 1, cell)?;
+                statement.raw_bind_parameter(at + 1, Bound(cell))?;
             }
             let mut rows = statement.raw_query();
             while let Some(row) = rows.next()? {
@@ -262,21 +234,16 @@ impl Outbox {
     }
 }
 
-fn no_transaction(what: &str) -> Fault {
-    Fault::new(
-        "append",
-        format!("{what} cannot be appended without a transaction"),
-        "Open one, write your own rows and append in it, then commit",
-    )
-}
+/// A cell as rusqlite binds it.
+struct Bound<'a>(Cell<'a>);
 
-impl ToSql for Cell<'_> {
+impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Int(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        Ok(ToSqlOutput::Borrowed(match &self.0 {
+            Cell::Null => ValueRef::Null,
+            Cell::Int(number) => ValueRef::Integer(*number),
+            Cell::Text(text) => ValueRef::Text(text.as_bytes()),
+            Cell::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Through `sqlx-core` and `sqlx-sqlite`, never the facade: these are the crates that an application's own sqlx is made of.
 
+use postrider_core::append::{AppendError, Appended, Cell};
 use postrider_core::{EntryId, Envelope};
 use sqlx_core::column::ColumnIndex;
 use sqlx_core::query::query;
@@ -10,8 +11,7 @@ use sqlx_core::sql_str::AssertSqlSafe;
 use sqlx_core::value::ValueRef;
 use sqlx_sqlite::{Sqlite, SqliteArguments, SqliteConnection, SqliteRow};
 
-use crate::append::{AppendError, Appended, Outbox};
-use crate::encode::Cell;
+use crate::append::Outbox;
 use crate::sql::{AppendSql, ID_COLUMN};
 
 /// What can go wrong in an sqlx transaction.

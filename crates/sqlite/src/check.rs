@@ -1,5 +1,6 @@
 //! Comparing a layout with the live table, before anything runs.
 
+use postrider_core::finding::{Finding, Weight};
 use postrider_core::layout::{Column, Order, Way};
 use postrider_core::{Fault, Layout};
 use rusqlite::Connection;
@@ -11,26 +12,6 @@ use crate::migrate::{SIDE_VERSION, exists, no_table, side_version};
 use crate::run::first;
 use crate::sql::Names;
 use crate::table::{Table, missing_columns, no_autoincrement, no_side};
-
-/// Something that `check` found.
-#[derive(Debug)]
-pub struct Finding {
-    /// How much it matters.
-    pub weight: Weight,
-    /// What it is, where, and what to do.
-    pub fault: Fault,
-}
-
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
-    /// It cannot run like this.
-    Fault,
-    /// It runs, but could run better.
-    Advice,
-    /// Something to know.
-    Note,
-}
 
 /// Compares the layout with the live table; the heaviest findings come first.
 #[must_use]

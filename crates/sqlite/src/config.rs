@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postrider_core::layout::{Identifier, Order, Way};
-use postrider_core::{Fault, Layout, limits};
+use postrider_core::{Fault, Layout, Start, limits};
 
 /// Which outbox in which file, and how this process holds it.
 ///
@@ -30,17 +30,6 @@ pub struct Config {
     pub busy_timeout: Duration,
     /// Bytes of one event's payload that `append` takes.
     pub payload_bytes_max: usize,
-}
-
-/// Where a cursor begins on a table that has rows already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// With the first row.
-    Beginning,
-    /// With the first row written from now on.
-    Now,
-    /// Behind the row with this id.
-    After(i64),
 }
 
 impl Config {

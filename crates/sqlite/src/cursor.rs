@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use postrider_core::cursor::Settings;
+use postrider_core::cursor::{Loaded, Settings};
 use postrider_core::layout::OnDead;
+use postrider_core::rows::Decoder;
 use postrider_core::source::{Ask, Claimed, Idle, SourceError};
 use postrider_core::{Fault, Settlement, limits, point};
 use rusqlite::{Connection, TransactionBehavior};
@@ -15,10 +16,9 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::ahead::Ahead;
 use crate::config::Config;
 use crate::connection::{Durable, set_durable};
-use crate::decode::Decoder;
 use crate::fault::source_error;
 use crate::fence::{Fence, Standing};
-use crate::loaded::{Loaded, Reader, SETTLED};
+use crate::page::{Reader, load, read_page};
 use crate::reading;
 use crate::saved::SavedSql;
 use crate::source::{Answer, Hold};
@@ -92,7 +92,7 @@ impl CursorWay {
             let mut gate = ask.gate();
             let reader =
                 Reader { connection: &*connection, sql: &self.sql, decoder: &self.decoder, now, ask };
-            let page = loaded.page(&reader, &mut self.ahead, &mut gate, claim).map_err(failed)?;
+            let page = read_page(loaded, &reader, &mut self.ahead, &mut gate, claim).map_err(failed)?;
             rows += page.rows;
             if page.ids.is_empty() {
                 self.persist(connection, None)?;
@@ -150,7 +150,7 @@ impl CursorWay {
             Standing::Mine { .. } | Standing::Free => {
                 self.forget();
                 self.fence.take(&transaction, now_us)?;
-                self.loaded = Some(Loaded::read(&transaction, &self.sql, &self.saved, self.settings)?);
+                self.loaded = Some(load(&transaction, &self.sql, &self.saved, self.settings)?);
             }
         }
         transaction.commit()?;
@@ -247,8 +247,9 @@ impl CursorWay {
             return Ok(());
         }
         // A claim that was settled as a whole was written with that: there is nothing left to say.
-        let settled = self.is_settled(hold.number());
-        self.abandon(hold.number());
+        let Some(loaded) = &mut self.loaded else { return Ok(()) };
+        let settled = loaded.is_settled(hold.number());
+        loaded.abandon(hold.number());
         match self.persist(connection, (!settled).then_some(hold)) {
             Ok(()) | Err(SourceError::Fenced) => {
                 self.drop_claim(hold.number());
@@ -258,25 +259,9 @@ impl CursorWay {
         }
     }
 
-    fn is_settled(&self, claim: u64) -> bool {
-        let ids = self.loaded.as_ref().and_then(|loaded| loaded.open.get(&claim));
-        ids.is_some_and(|ids| !ids.is_empty() && ids.iter().all(|id| *id == SETTLED))
-    }
-
-    /// What a claim has not settled is as if it had not been claimed.
-    fn abandon(&mut self, claim: u64) {
-        let Some(loaded) = &mut self.loaded else { return };
-        let Some(left) = loaded.open.get_mut(&claim) else { return };
-        if left.iter().any(|id| *id != SETTLED) {
-            loaded.cursor.release(claim);
-            loaded.returned.extend(left.drain(..).filter(|id| *id != SETTLED));
-        }
-    }
-
     fn drop_claim(&mut self, claim: u64) {
-        self.abandon(claim);
         if let Some(loaded) = &mut self.loaded {
-            loaded.open.remove(&claim);
+            loaded.drop_claim(claim);
         }
     }
 

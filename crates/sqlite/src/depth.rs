@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use postrider_core::Key;
+use postrider_core::rows::{Batch, Field};
 use postrider_core::store::{Depth, Filter};
 use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 
-use crate::decode::Batch;
 use crate::holders::holders;
 use crate::ids;
 use crate::rank::Rank;
-use crate::run::{Flow, all, each, first, lenient};
-use crate::sql::{DepthSql, Field, LeaseSql, seen};
+use crate::run::{Flow, all, each, first, lenient, values};
+use crate::sql::{DepthSql, LeaseSql, seen};
 use crate::view::{Standing, View};
 
 /// Counts what a store sees.
@@ -98,7 +98,7 @@ impl Counter<'_> {
             |row| {
                 let rank = Rank::read(row, self.by_time.then_some(Field::Time as usize), Field::Id as usize)?;
                 let mut batch = Batch::new(&self.view.decoder);
-                batch.read(row, 0, None)?;
+                batch.read(0, None, values(row))?;
                 let (Some(rank), Some(key)) = (rank, batch.finish().pop().and_then(|entry| entry.key)) else {
                     return Ok::<_, rusqlite::Error>(Flow::More);
                 };

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use postrider_core::Key;
+use postrider_core::rows::{Batch, Decoder, Field};
 use rusqlite::Connection;
 
-use crate::decode::{Batch, Decoder};
 use crate::rank::Rank;
-use crate::run::{Flow, each};
-use crate::sql::{Field, LeaseSql};
+use crate::run::{Flow, each, values};
+use crate::sql::LeaseSql;
 
 /// The first dead row of each key that it holds. Rows that were dead before Postrider came hold none: nothing is kept
 /// beside them. Keys are found by the decoder: a dead row may be dead because its key is none.
@@ -23,7 +23,7 @@ pub(crate) fn holders(
     each(connection, &sql.holders, &[&outbox], |row| {
         let rank = Rank::read(row, by_time.then_some(Field::Time as usize), Field::Id as usize)?;
         let mut batch = Batch::new(decoder);
-        batch.read(row, 0, None)?;
+        batch.read(0, None, values(row))?;
         let key = batch.finish().pop().and_then(|entry| entry.key);
         if let (Some(key), Some(rank)) = (key, rank)
             && first.get(&key).is_none_or(|known| rank.is_before(known))

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use postrider_core::layout::{OnDead, TimeForm, Words};
+use postrider_core::rows::Decoder;
 use postrider_core::source::{Ask, Claim, Claimed, SourceError};
 use postrider_core::{EntryId, Key, Layout, Settlement, point};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::config::Config;
 use crate::connection::{Durable, set_durable};
-use crate::decode::Decoder;
 use crate::fault::source_error;
 use crate::fence::{Fence, Standing};
 use crate::holders::holders;

@@ -1,10 +1,10 @@
 //! What one claim of a cursor reads.
 
 use postrider_core::cursor::Reading;
+use postrider_core::rows::Batch;
 use rusqlite::Connection;
 
-use crate::decode::Batch;
-use crate::run::{Flow, Parameters, all, each, first};
+use crate::run::{Flow, Parameters, all, each, first, values};
 use crate::sql::CursorSql;
 
 /// Reads the rows of a plan into a batch, in id order; says whether all of them fit.
@@ -54,11 +54,11 @@ fn fill(
 ) -> rusqlite::Result<bool> {
     let mut fits = true;
     each(connection, sql, parameters, |row| {
-        if batch.len() > 0 && batch.bytes() >= bytes_max {
+        if !batch.is_empty() && batch.bytes() >= bytes_max {
             fits = false;
             return Ok::<_, rusqlite::Error>(Flow::Enough);
         }
-        batch.read(row, 0, None)?;
+        batch.read(0, None, values(row))?;
         Ok(Flow::More)
     })?;
     Ok(fits)

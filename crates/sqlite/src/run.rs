@@ -1,5 +1,6 @@
 //! Running compiled statements.
 
+use postrider_core::rows::Value;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
@@ -64,6 +65,22 @@ pub(crate) fn first<T>(
     let mut statement = bound(connection, sql, parameters)?;
     let mut rows = statement.raw_query();
     rows.next()?.map(read).transpose()
+}
+
+/// The values of a row, by their columns.
+pub(crate) fn values<'r>(row: &'r Row<'_>) -> impl FnMut(usize) -> rusqlite::Result<Value<'r>> {
+    |at| value(row, at)
+}
+
+/// The value in one column.
+pub(crate) fn value<'r>(row: &'r Row<'_>, at: usize) -> rusqlite::Result<Value<'r>> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => Value::Text(text),
+        ValueRef::Blob(bytes) => Value::Blob(bytes),
+    })
 }
 
 /// A text, whatever its bytes are: a statement copied it from a row that anybody may have written.

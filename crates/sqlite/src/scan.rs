@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use postrider_core::entry::Flaw;
 use postrider_core::layout::TimeForm;
 use postrider_core::route::Gate;
+use postrider_core::rows::{Batch, Decoder, Field};
 use postrider_core::source::{Ask, Idle};
 use postrider_core::{Entry, EntryId, Key, Text, limits};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use crate::decode::{Batch, Decoder};
 use crate::ids;
 use crate::rank::Rank;
-use crate::run::{Flow, each};
-use crate::sql::{Field, LeaseSql, state};
+use crate::run::{Flow, each, value, values};
+use crate::sql::{LeaseSql, state};
 
 /// What a scan goes by.
 pub(crate) struct Scanner<'a> {
@@ -127,7 +127,7 @@ impl Scanner<'_> {
                 page.items.extend(if holds_back { self.key(row)? } else { None }.map(Item::Waiting));
             } else {
                 let retries = count(row, state::RETRIES)?.unwrap_or(0);
-                page.batch.read(row, retries, count(row, state::RETRIES_MAX)?)?;
+                page.batch.read(retries, count(row, state::RETRIES_MAX)?, values(row))?;
                 let is_version = row.get::<_, bool>(state::VERSION_SOUND)?;
                 page.items.push(Item::Row(rank, row.get(state::VERSION)?, is_version));
             }
@@ -180,7 +180,7 @@ impl Scanner<'_> {
             return Ok(Some(until));
         }
         // NULL reads as due (D2), and so does what is no time: better early than never.
-        let due = self.decoder.time(row.get_ref(state::NOT_BEFORE)?, self.sql.not_before_form);
+        let due = self.decoder.time(value(row, state::NOT_BEFORE)?, self.sql.not_before_form);
         Ok(due.filter(|due| *due > self.now))
     }
 
@@ -196,14 +196,14 @@ impl Scanner<'_> {
         if row.get::<_, i64>(state::LEASED)? == 0 {
             return Ok(None);
         }
-        let since = self.decoder.time(row.get_ref(state::LEASED_AT)?, self.leased_at_form);
+        let since = self.decoder.time(value(row, state::LEASED_AT)?, self.leased_at_form);
         Ok(since.map(|since| since.saturating_add(self.lease_ttl).unwrap_or(Timestamp::MAX)))
     }
 
     /// The key of a row that is not decoded.
     fn key(&self, row: &Row<'_>) -> rusqlite::Result<Option<Key>> {
         let mut batch = Batch::new(self.decoder);
-        batch.read(row, 0, None)?;
+        batch.read(0, None, values(row))?;
         Ok(batch.finish().into_iter().next().and_then(|entry| entry.key.as_ref().map(Key::owned)))
     }
 }

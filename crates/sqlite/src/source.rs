@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use postrider_core::clock::Clock;
+use postrider_core::cursor::Taken;
 use postrider_core::layout::Way;
 use postrider_core::source::{Ask, Claim, Claimed, Settles, Source, SourceError, SourceFeatures};
 use postrider_core::{Fault, Settlement};
@@ -17,7 +18,6 @@ use crate::cursor::CursorWay;
 use crate::fault::fault;
 use crate::file::{OpenFile, not_yet};
 use crate::lease::LeaseWay;
-use crate::loaded::Taken;
 use crate::table::inspect;
 
 /// Opens an outbox for a relay.

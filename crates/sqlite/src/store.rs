@@ -21,7 +21,7 @@ use crate::ids;
 use crate::jobs::Jobs;
 use crate::reap::Reaper;
 use crate::reports::Reports;
-use crate::run::{all, execute};
+use crate::run::{all, execute, value};
 use crate::settling::shortened;
 use crate::sql::{DepthSql, LeaseSql, Names, form};
 use crate::table::inspect;
@@ -271,7 +271,7 @@ impl Desk {
         if let Some(foreign) = &sql.foreign {
             let leased_at = self.config.layout.columns.leased_at.as_ref().map_or(TimeForm::Text, form);
             let rows = all(&transaction, foreign, &[&self.view.outbox], |row| {
-                Ok((ids::id(row.get_ref(0)?), self.view.decoder.time(row.get_ref(1)?, leased_at)))
+                Ok((ids::id(row.get_ref(0)?), self.view.decoder.time(value(row, 1)?, leased_at)))
             })?;
             let over = |since: Option<Timestamp>| {
                 since.is_none_or(|since| {

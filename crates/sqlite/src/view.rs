@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use postrider_core::layout::TimeForm;
 use postrider_core::route::matches;
+use postrider_core::rows::{Batch, Decoder};
 use postrider_core::store::{Filter, Listed, Shown};
 use postrider_core::{Entry, EntryId, State, Text};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row};
 
-use crate::decode::{Batch, Decoder};
 use crate::ids;
-use crate::run::{Flow, each, first};
+use crate::run::{Flow, each, first, value, values};
 use crate::sql::{Names, StoreSql, seen};
 
 /// What a store reads by.
@@ -151,7 +151,7 @@ impl View {
         };
         let retries = number(seen::RETRIES)?.unwrap_or(0);
         let mut batch = Batch::new(&self.decoder);
-        batch.read(row, retries, number(seen::RETRIES_MAX)?)?;
+        batch.read(retries, number(seen::RETRIES_MAX)?, values(row))?;
         let Some(entry) = batch.finish().pop() else { return Ok(None) };
         let due = self.time(row, seen::NOT_BEFORE, self.sql.not_before_form)?;
         let listed = Listed {
@@ -169,7 +169,7 @@ impl View {
     }
 
     fn time(&self, row: &Row<'_>, at: usize, form: TimeForm) -> rusqlite::Result<Option<Timestamp>> {
-        Ok(self.decoder.time(row.get_ref(at)?, form))
+        Ok(self.decoder.time(value(row, at)?, form))
     }
 
     /// Now, as the table writes it.

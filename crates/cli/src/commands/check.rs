@@ -1,5 +1,5 @@
 use postrider_core::Fault;
-use postrider_sqlite::{Finding, Weight};
+use postrider_core::finding::{Finding, Weight};
 use serde::Serialize;
 
 use super::SharedClock;

@@ -12,6 +12,7 @@
 //! every committed id: published, an exception, in a parked range, in an open gap, or above the position.
 
 mod exceptions;
+mod loaded;
 mod outs;
 mod reading;
 mod saved;
@@ -34,6 +35,7 @@ use exceptions::Exceptions;
 use outs::Outs;
 use write::Ink;
 
+pub use loaded::{Loaded, Offered, SETTLED, Taken, offer_all};
 pub use reading::{RangeRead, Reading};
 pub use saved::{Exception, ParkedRange, Saved, Shelf};
 pub use scan::{Offer, Row, Scan, Scanned};

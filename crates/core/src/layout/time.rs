@@ -83,6 +83,22 @@ impl Zone {
         TimeZone::fixed(self.0).to_timestamp(civil).ok()
     }
 
+    /// The moment of a date and time in this zone, given in microseconds since 1970 as if it were UTC.
+    #[must_use]
+    pub fn moment(self, local_us: i64) -> Option<Timestamp> {
+        Timestamp::from_microsecond(local_us.checked_sub(self.offset_us())?).ok()
+    }
+
+    /// The date and time in this zone at a moment, as [`Self::moment`] reads it.
+    #[must_use]
+    pub fn local(self, time: Timestamp) -> i64 {
+        time.as_microsecond().saturating_add(self.offset_us())
+    }
+
+    fn offset_us(self) -> i64 {
+        i64::from(self.0.seconds()) * 1_000_000
+    }
+
     /// Writes a time as SQL has it, in this zone, with microseconds.
     #[must_use]
     pub fn write(self, time: Timestamp) -> String {
@@ -169,6 +185,7 @@ mod tests {
             let time = Timestamp::from_microsecond(us).unwrap();
             prop_assert_eq!(zone.read(&zone.write(time)), Some(time));
             prop_assert_eq!(Zone::parse(&zone.to_string()).unwrap(), zone);
+            prop_assert_eq!(zone.moment(zone.local(time)), Some(time));
             prop_assert_eq!(TimeForm::UnixUs.from_number(us), Some(time));
         }
 

@@ -1,31 +1,10 @@
 //! Appending: one statement for many rows.
 
 use postrider_core::Layout;
+use postrider_core::append::{RowIds, Slot, slots};
 use postrider_core::layout::Column;
 
 use super::Names;
-use crate::row_ids::RowIds;
-
-/// What a column of a new row holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
-    EventId,
-    Type,
-    Source,
-    AggregateType,
-    AggregateId,
-    Key,
-    Time,
-    ContentType,
-    Trace,
-    TraceState,
-    Sequence,
-    Extensions,
-    Payload,
-    /// The same in every row.
-    Word(String),
-    Zero,
-}
 
 /// The largest number of rows in one statement, as a power of two.
 const ROWS_MAX_LOG2: u32 = 8;
@@ -55,7 +34,7 @@ impl AppendSql {
     /// `row_ids` says who gives new rows their ids.
     pub(crate) fn new(layout: &Layout, names: &Names, row_ids: RowIds) -> Self {
         let slots = slots(layout, row_ids);
-        let columns = slots.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let columns = slots.iter().map(|(name, _)| name.quoted()).collect::<Vec<_>>().join(", ");
         let id =
             layout.columns.id.as_ref().and_then(Column::name).expect("a valid layout names its id").quoted();
         let row = format!("({})", vec!["?"; slots.len()].join(", "));
@@ -92,39 +71,4 @@ impl AppendSql {
         let parts = (0..ROWS_MAX_LOG2).rev().filter(move |log2| rest >> log2 & 1 == 1);
         full.chain(parts).map(|log2| (1 << log2, self.sized[log2 as usize].as_str()))
     }
-}
-
-fn slots(layout: &Layout, row_ids: RowIds) -> Vec<(String, Slot)> {
-    let columns = &layout.columns;
-    let mut slots: Vec<(String, Slot)> = Vec::new();
-    let quoted = |column: &Option<Column>| column.as_ref().and_then(Column::name).map(|name| name.quoted());
-    let assigned = quoted(&columns.id).filter(|_| row_ids != RowIds::Event);
-    let mut put = |column: &Option<Column>, slot: Slot| {
-        if let Some(name) = quoted(column)
-            && assigned.as_ref() != Some(&name)
-            && slots.iter().all(|(taken, _)| *taken != name)
-        {
-            slots.push((name, slot));
-        }
-    };
-    put(&columns.id, Slot::EventId);
-    put(&columns.event_id, Slot::EventId);
-    put(&columns.event_type, Slot::Type);
-    put(&columns.source, Slot::Source);
-    put(&columns.aggregate_type, Slot::AggregateType);
-    put(&columns.aggregate_id, Slot::AggregateId);
-    put(&columns.key, Slot::Key);
-    put(&columns.time, Slot::Time);
-    put(&columns.content_type, Slot::ContentType);
-    put(&columns.trace, Slot::Trace);
-    put(&columns.trace_state, Slot::TraceState);
-    put(&columns.sequence, Slot::Sequence);
-    put(&columns.extensions, Slot::Extensions);
-    put(&columns.payload, Slot::Payload);
-    if let Some(words) = &layout.status {
-        put(&columns.status, Slot::Word(words.pending.clone()));
-    }
-    put(&columns.retries, Slot::Zero);
-    put(&columns.version, Slot::Zero);
-    slots
 }

@@ -3,8 +3,9 @@
 use postrider_core::Layout;
 use postrider_core::layout::Column;
 
-use super::fields::{Field, fields, kind};
+use super::fields::{fields, kind};
 use super::{Names, literal};
+use postrider_core::rows::Field;
 
 /// ?1 is the outbox everywhere, but for the statements that read rows.
 #[derive(Debug)]

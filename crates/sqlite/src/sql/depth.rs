@@ -3,10 +3,11 @@
 use postrider_core::Layout;
 use postrider_core::layout::{Column, TimeForm, Way};
 
-use super::fields::{Field, fields_without_payload, kind};
+use super::fields::{fields_without_payload, kind};
 use super::lease::{form, kept};
 use super::store::View;
 use super::{Names, literal};
+use postrider_core::rows::Field;
 
 /// Parameters as in [`super::StoreSql`].
 #[derive(Debug)]

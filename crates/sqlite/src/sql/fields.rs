@@ -1,59 +1,17 @@
 //! The envelope's parts as a select list.
 
 use postrider_core::layout::{Column, Identifier, Payload};
+use postrider_core::rows::Field;
 use postrider_core::{Layout, limits};
 
 use super::literal;
 
-/// Where each part of an envelope stands in the select list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
-    Id,
-    EventId,
-    Type,
-    Source,
-    AggregateType,
-    AggregateId,
-    Key,
-    Time,
-    ContentType,
-    Trace,
-    TraceState,
-    Sequence,
-    Extensions,
-    Payload,
-    /// The payload's size, where it is too large to be read.
-    TooLarge,
-}
-
 /// The first column behind the envelope.
-pub(crate) const STATE: usize = Field::TooLarge as usize + 1;
-
-impl Field {
-    /// The part's key in a layout file, for people.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::EventId => "event_id",
-            Self::Type => "type",
-            Self::Source => "source",
-            Self::AggregateType => "aggregate_type",
-            Self::AggregateId => "aggregate_id",
-            Self::Key => "key",
-            Self::Time => "time",
-            Self::ContentType => "content_type",
-            Self::Trace => "trace",
-            Self::TraceState => "trace_state",
-            Self::Sequence => "sequence",
-            Self::Extensions => "extensions",
-            Self::Payload | Self::TooLarge => "payload",
-        }
-    }
-}
+pub(crate) const STATE: usize = Field::COUNT;
 
 /// Every part in the order of [`Field`]. What is a constant, or is not mapped, is null here and filled in by the decoder.
 pub(super) fn fields(layout: &Layout) -> String {
-    let mut all = parts(layout).map(|column| expression(layout, column));
+    let mut all = Field::columns(layout).map(|column| expression(layout, column));
     if let Some(payload) = layout.columns.payload.as_ref().and_then(Column::name).map(column) {
         all[Field::Payload as usize] = bounded(&payload);
         all[Field::TooLarge as usize] =
@@ -64,14 +22,14 @@ pub(super) fn fields(layout: &Layout) -> String {
 
 /// The same without the payload.
 pub(super) fn fields_without_payload(layout: &Layout) -> String {
-    let mut parts = parts(layout);
+    let mut parts = Field::columns(layout);
     parts[Field::Payload as usize] = None;
     parts.map(|column| expression(layout, column)).join(", ")
 }
 
 /// The parts of the key, as text: its scope and its id; null where the entry has none.
 pub(super) fn key(layout: &Layout) -> (String, String) {
-    let text = |field| match parts(layout)[field as usize] {
+    let text = |field| match Field::columns(layout)[field as usize] {
         Some(Column::Constant(constant)) => literal(constant),
         column => as_text(&expression(layout, column)),
     };
@@ -83,7 +41,7 @@ pub(super) fn key(layout: &Layout) -> (String, String) {
 
 /// A part that a kind is made of, as text.
 pub(super) fn kind(layout: &Layout, field: Field) -> String {
-    match parts(layout)[field as usize] {
+    match Field::columns(layout)[field as usize] {
         Some(Column::Constant(constant)) => literal(constant),
         column => format!("coalesce({}, '')", as_text(&expression(layout, column))),
     }
@@ -106,27 +64,6 @@ fn bounded(payload: &str) -> String {
 
 fn too_large(payload: &str) -> String {
     format!("octet_length({payload}) > {}", limits::PAYLOAD_BYTES_MAX)
-}
-
-fn parts(layout: &Layout) -> [Option<&Column>; STATE] {
-    let columns = &layout.columns;
-    [
-        columns.id.as_ref(),
-        columns.event_id.as_ref().or(columns.id.as_ref()),
-        columns.event_type.as_ref(),
-        columns.source.as_ref(),
-        columns.aggregate_type.as_ref(),
-        columns.aggregate_id.as_ref(),
-        columns.key.as_ref(),
-        columns.time.as_ref(),
-        columns.content_type.as_ref(),
-        columns.trace.as_ref(),
-        columns.trace_state.as_ref(),
-        columns.sequence.as_ref(),
-        columns.extensions.as_ref(),
-        columns.payload.as_ref(),
-        None,
-    ]
 }
 
 fn expression(layout: &Layout, part: Option<&Column>) -> String {

@@ -5,8 +5,9 @@ mod left;
 use postrider_core::Layout;
 use postrider_core::layout::{Column, Published, TimeForm, Words};
 
-use super::fields::{Field, STATE, column, fields};
+use super::fields::{STATE, column, fields};
 use super::{Names, literal};
+use postrider_core::rows::Field;
 
 /// The columns behind the envelope in [`LeaseSql::scan`].
 pub(crate) mod state {

@@ -9,10 +9,9 @@ mod store;
 
 use postrider_core::Layout;
 
-pub(crate) use append::{AppendSql, ID_COLUMN, Slot};
+pub(crate) use append::{AppendSql, ID_COLUMN};
 pub(crate) use cursor::CursorSql;
 pub(crate) use depth::DepthSql;
-pub(crate) use fields::Field;
 pub(crate) use lease::{LeaseSql, form, state};
 pub(crate) use store::{StoreSql, seen};
 

@@ -4,9 +4,10 @@ use postrider_core::Layout;
 use postrider_core::State;
 use postrider_core::layout::{Column, TimeForm, Way};
 
-use super::fields::{Field, STATE, column, fields, fields_without_payload, key, kind};
+use super::fields::{STATE, column, fields, fields_without_payload, key, kind};
 use super::lease::{form, kept, next_version};
 use super::{Names, literal};
+use postrider_core::rows::Field;
 
 /// The columns behind the envelope.
 pub(crate) mod seen {

@@ -7,26 +7,26 @@ use bytes::Bytes;
 
 /// Lists that wait for their next use.
 #[derive(Debug)]
-pub(crate) struct Pool<T> {
+pub(super) struct Pool<T> {
     free: Arc<Mutex<Vec<Vec<T>>>>,
 }
 
 /// Of buffers, some 4 MB: what a few batches take.
 const LISTS_MAX: usize = 64;
-pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const BUFFER_BYTES: usize = 64 * 1024;
 
 impl<T> Pool<T> {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { free: Arc::default() }
     }
 
     /// An empty list; a new one has room for this many.
-    pub(crate) fn take(&self, capacity: usize) -> Vec<T> {
+    pub(super) fn take(&self, capacity: usize) -> Vec<T> {
         self.free().pop().unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
     /// Takes a list back.
-    pub(crate) fn give(&self, mut list: Vec<T>) {
+    pub(super) fn give(&self, mut list: Vec<T>) {
         let mut free = self.free();
         if free.len() < LISTS_MAX {
             list.clear();
@@ -41,7 +41,7 @@ impl<T> Pool<T> {
 
 impl Pool<u8> {
     /// Shares a buffer; it comes back when the last slice of it is gone.
-    pub(crate) fn share(&self, buffer: Vec<u8>) -> Bytes {
+    pub(super) fn share(&self, buffer: Vec<u8>) -> Bytes {
         Bytes::from_owner(Lent { buffer, home: self.clone() })
     }
 }

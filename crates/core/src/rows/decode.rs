@@ -4,20 +4,17 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use postrider_core::entry::Flaw;
-use postrider_core::envelope::Trace;
-use postrider_core::layout::{Column, Order, Payload, TimeForm, Zone};
-use postrider_core::route::Kind;
-use postrider_core::{Entry, EntryId, Envelope, Key, Layout, Text, limits};
-use rusqlite::Row;
-use rusqlite::types::ValueRef;
 
-use crate::raw::{RawRow, RawRows, SealedRows};
-use crate::sql::Field;
+use super::{Field, RawRow, RawRows, SealedRows, Value};
+use crate::entry::Flaw;
+use crate::envelope::Trace;
+use crate::layout::{Column, Order, Payload, TimeForm, Zone};
+use crate::route::Kind;
+use crate::{Entry, EntryId, Envelope, Key, Layout, Text, limits};
 
 /// What the layout says of reading.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     constants: [Option<Text>; Field::Payload as usize],
     mapped: [bool; Field::Payload as usize],
     time_form: TimeForm,
@@ -29,8 +26,8 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn new(layout: &Layout) -> Self {
-        let columns = &layout.columns;
+    /// Reads rows as the layout spells them.
+    pub fn new(layout: &Layout) -> Self {
         let mut decoder = Self {
             constants: Default::default(),
             mapped: [false; Field::Payload as usize],
@@ -40,31 +37,18 @@ impl Decoder {
             keeps_order: layout.order == Order::Key,
             row_bytes: Entry::OVERHEAD_BYTES,
         };
-        let parts = [
-            (Field::EventId, &columns.event_id),
-            (Field::Type, &columns.event_type),
-            (Field::Source, &columns.source),
-            (Field::AggregateType, &columns.aggregate_type),
-            (Field::AggregateId, &columns.aggregate_id),
-            (Field::Key, &columns.key),
-            (Field::Time, &columns.time),
-            (Field::ContentType, &columns.content_type),
-            (Field::Trace, &columns.trace),
-            (Field::TraceState, &columns.trace_state),
-            (Field::Sequence, &columns.sequence),
-            (Field::Extensions, &columns.extensions),
-        ];
-        for (field, column) in parts {
+        let columns = Field::columns(layout).into_iter().take(Field::Payload as usize).enumerate();
+        for (at, column) in columns.skip(1) {
             match column {
                 Some(Column::Constant(constant)) => {
-                    decoder.constants[field as usize] = Some(Text::from(constant.as_str()))
+                    decoder.constants[at] = Some(Text::from(constant.as_str()))
                 }
-                Some(Column::Named(_, form)) if field == Field::Time => decoder.time_form = *form,
+                Some(Column::Named(_, form)) if at == Field::Time as usize => decoder.time_form = *form,
                 _ => {}
             }
-            decoder.mapped[field as usize] = column.is_some();
+            decoder.mapped[at] = column.is_some();
         }
-        if columns.source.is_none() {
+        if layout.columns.source.is_none() {
             decoder.constants[Field::Source as usize] = Some(Text::from(format!("/{}", layout.name)));
         }
         decoder.row_bytes += decoder.constants.iter().flatten().map(|text| text.len()).sum::<usize>();
@@ -72,21 +56,23 @@ impl Decoder {
     }
 
     /// Begins with the first row of a batch.
-    pub(crate) fn begin(&self) -> Decoding<'_> {
+    pub fn begin(&self) -> Decoding<'_> {
         Decoding { decoder: self, before: Default::default() }
     }
 
     /// Reads keys even where order is not kept.
-    pub(crate) fn with_keys(self) -> Self {
+    pub fn with_keys(self) -> Self {
         Self { keeps_order: true, ..self }
     }
 
     /// The time in a column of the given form; none where it is not one.
-    pub(crate) fn time(&self, value: ValueRef<'_>, form: TimeForm) -> Option<Timestamp> {
+    pub fn time(&self, value: Value<'_>, form: TimeForm) -> Option<Timestamp> {
         match value {
-            ValueRef::Integer(number) => form.from_number(number),
-            ValueRef::Text(text) if form == TimeForm::Text => self.zone.read(std::str::from_utf8(text).ok()?),
-            ValueRef::Real(number) if form != TimeForm::Text => form.from_number(number as i64),
+            Value::Integer(number) => form.from_number(number),
+            Value::Text(text) if form == TimeForm::Text => self.zone.read(std::str::from_utf8(text).ok()?),
+            Value::Real(number) if form != TimeForm::Text => form.from_number(number as i64),
+            Value::Time(us) => Timestamp::from_microsecond(us).ok(),
+            Value::Local(us) => self.zone.moment(us),
             _ => None,
         }
     }
@@ -94,55 +80,69 @@ impl Decoder {
 
 /// Rows of one claim.
 #[derive(Debug)]
-pub(crate) struct Batch<'d> {
+pub struct Batch<'d> {
     decoder: &'d Decoder,
     rows: RawRows,
 }
 
 impl<'d> Batch<'d> {
-    pub(crate) fn new(decoder: &'d Decoder) -> Self {
+    /// No rows yet.
+    pub fn new(decoder: &'d Decoder) -> Self {
         Self { decoder, rows: RawRows::default() }
     }
 
     /// Rows that were read elsewhere.
-    pub(crate) fn of(decoder: &'d Decoder, rows: RawRows) -> Self {
+    pub fn of(decoder: &'d Decoder, rows: RawRows) -> Self {
         Self { decoder, rows }
     }
 
-    pub(crate) fn into_rows(self) -> RawRows {
+    /// The rows, unsealed.
+    pub fn into_rows(self) -> RawRows {
         self.rows
     }
 
     /// The last row's id, where that is a number.
-    pub(crate) fn last_id(&self) -> Option<i64> {
+    pub fn last_id(&self) -> Option<i64> {
         self.rows.last_id()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Rows so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.rows.len()
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Bytes gathered so far, as the limits count them.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.rows.bytes() + self.rows.len() * self.decoder.row_bytes
     }
 
     /// Copies a row in; one whose id is neither number nor text cannot be settled and is left out.
-    pub(crate) fn read(
+    ///
+    /// # Errors
+    /// When the driver cannot give a value.
+    pub fn read<'r, E>(
         &mut self,
-        row: &Row<'_>,
         retries: u32,
         retries_max: Option<u32>,
-    ) -> rusqlite::Result<()> {
-        self.rows.read(row, retries, retries_max)
+        value: impl FnMut(usize) -> Result<Value<'r>, E>,
+    ) -> Result<(), E> {
+        self.rows.read(retries, retries_max, value)
     }
 
     /// The rows as they are, to be decoded elsewhere.
-    pub(crate) fn seal(self) -> SealedRows {
+    pub fn seal(self) -> SealedRows {
         self.rows.seal()
     }
 
-    pub(crate) fn finish(self) -> Vec<Entry> {
+    /// All rows as entries.
+    pub fn finish(self) -> Vec<Entry> {
         let (mut entries, mut decoding) = (Vec::with_capacity(self.len()), self.decoder.begin());
         let rows = self.rows.seal();
         entries.extend(rows.iter().map(|row| decoding.entry(row)));
@@ -151,20 +151,21 @@ impl<'d> Batch<'d> {
 }
 
 /// Decodes one row after the other.
-pub(crate) struct Decoding<'d> {
+pub struct Decoding<'d> {
     decoder: &'d Decoder,
     /// What the row before had: most rows of a table have the same source, type and kind of aggregate.
     before: [Option<Text>; Field::Payload as usize],
 }
 
 impl Decoding<'_> {
-    pub(crate) fn entry(&mut self, row: RawRow<'_>) -> Entry {
+    /// The entry that a row is.
+    pub fn entry(&mut self, row: RawRow<'_>) -> Entry {
         let mut reader = self.reader(row);
         let own_key = reader.own_key();
         let envelope = reader.envelope(own_key.as_ref());
         let flaw = reader.flaw.take().map(Flaw);
         let id = match row.get(Field::Id) {
-            ValueRef::Integer(id) => EntryId::Int(id),
+            Value::Integer(id) => EntryId::Int(id),
             _ => EntryId::Text(Text::try_from(row.share(Field::Id)).unwrap_or_default()),
         };
         let key = match own_key {
@@ -176,7 +177,7 @@ impl Decoding<'_> {
     }
 
     /// The key that [`Self::entry`] will find.
-    pub(crate) fn key(&mut self, row: RawRow<'_>) -> Option<Key> {
+    pub fn key(&mut self, row: RawRow<'_>) -> Option<Key> {
         if !self.decoder.keeps_order {
             return None;
         }
@@ -191,7 +192,7 @@ impl Decoding<'_> {
     }
 
     /// The kind that its envelope will be of.
-    pub(crate) fn kind(&mut self, row: RawRow<'_>) -> Kind {
+    pub fn kind(&mut self, row: RawRow<'_>) -> Kind {
         let mut reader = self.reader(row);
         Kind {
             event_type: reader.text(Field::Type).unwrap_or_default(),
@@ -249,20 +250,21 @@ impl Reader<'_> {
             return Some(constant.clone());
         }
         match self.row.get(field) {
-            ValueRef::Text(text) if REPEATED.contains(&field) => {
+            Value::Text(text) if REPEATED.contains(&field) => {
                 if self.before[at].as_ref().is_none_or(|before| before.as_bytes() != text) {
                     self.before[at] = self.utf_8(field);
                 }
                 self.before[at].clone()
             }
-            ValueRef::Text(_) => self.utf_8(field),
-            ValueRef::Integer(number) => Some(number.to_string().into()),
-            ValueRef::Real(number) => Some(number.to_string().into()),
-            ValueRef::Blob(_) => {
+            Value::Text(_) => self.utf_8(field),
+            Value::Integer(number) => Some(number.to_string().into()),
+            Value::Real(number) => Some(number.to_string().into()),
+            Value::Time(us) | Value::Local(us) => Some(us.to_string().into()),
+            Value::Blob(_) | Value::Uuid(_) => {
                 self.blame(|| format!("column {} holds bytes where a text is expected", field.key()));
                 None
             }
-            ValueRef::Null => {
+            Value::Null => {
                 if self.decoder.mapped[at] && REQUIRED.contains(&field) {
                     self.blame(|| format!("column {} is NULL", field.key()));
                 }
@@ -286,7 +288,13 @@ impl Reader<'_> {
             None => decoder.time(self.row.get(Field::Time), decoder.time_form),
         };
         if time.is_none() {
-            self.blame(|| "column time holds no time of the layout's form".into());
+            let is_null = self.row.get(Field::Time) == Value::Null;
+            let what = if is_null {
+                "is NULL, and an event has a time"
+            } else {
+                "holds no time of the layout's form"
+            };
+            self.blame(|| format!("column time {what}"));
         }
         time.unwrap_or_default()
     }
@@ -295,12 +303,12 @@ impl Reader<'_> {
         let parsed = |text: &str| text.parse().ok();
         let value = self.row.get(Field::Sequence);
         let sequence = match value {
-            ValueRef::Integer(number) => Some(number),
-            ValueRef::Text(text) => std::str::from_utf8(text).ok().and_then(parsed),
-            ValueRef::Null => self.decoder.constants[Field::Sequence as usize].as_deref().and_then(parsed),
+            Value::Integer(number) => Some(number),
+            Value::Text(text) => std::str::from_utf8(text).ok().and_then(parsed),
+            Value::Null => self.decoder.constants[Field::Sequence as usize].as_deref().and_then(parsed),
             _ => None,
         };
-        if sequence.is_none() && value != ValueRef::Null {
+        if sequence.is_none() && value != Value::Null {
             self.blame(|| "column sequence holds no whole number".into());
         }
         sequence
@@ -315,22 +323,24 @@ impl Reader<'_> {
     }
 
     fn payload(&mut self) -> Bytes {
-        if let ValueRef::Integer(bytes) = self.row.get(Field::TooLarge) {
+        if let Value::Integer(bytes) = self.row.get(Field::TooLarge) {
             self.blame(|| {
                 format!("column payload holds {bytes} bytes, and {} is the most", limits::PAYLOAD_BYTES_MAX)
             });
             return Bytes::new();
         }
         match self.row.get(Field::Payload) {
-            ValueRef::Text(_) | ValueRef::Blob(_) => self.row.share(Field::Payload),
-            ValueRef::Null if self.decoder.payload == Payload::Bytes => Bytes::new(),
-            ValueRef::Null => {
+            Value::Text(_) | Value::Blob(_) => self.row.share(Field::Payload),
+            Value::Null if self.decoder.payload == Payload::Bytes => Bytes::new(),
+            Value::Null => {
                 self.blame(|| "column payload is NULL".into());
                 Bytes::new()
             }
             // A number is a JSON document too, and SQLite keeps one as such.
-            ValueRef::Integer(number) => number.to_string().into(),
-            ValueRef::Real(number) => number.to_string().into(),
+            Value::Integer(number) => number.to_string().into(),
+            Value::Real(number) => number.to_string().into(),
+            Value::Time(us) | Value::Local(us) => us.to_string().into(),
+            Value::Uuid(_) => Bytes::new(),
         }
     }
 
