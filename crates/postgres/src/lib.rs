@@ -1,4 +1,28 @@
 //! The PostgreSQL outbox: source, store, append, migrations.
 //!
 //! Three ways of claiming: `cursor` for append-only tables, `lease` and `hold` for status tables. Everything that runs was
-//! compiled from the layout and the live table once (`sql/`), is prepared once per connection, and takes a batch.
+//! compiled from the layout and the live table once (`sql/`), is prepared once per connection, and takes a batch. Every time
+//! is the database's own.
+
+mod config;
+mod cursor;
+mod fault;
+mod fence;
+mod hold;
+mod lease;
+mod migrate;
+mod rows;
+mod session;
+mod source;
+mod sql;
+mod table;
+mod tls;
+mod url;
+
+pub use config::Config;
+pub use fault::is_unreachable;
+pub use migrate::{migrate, migration_sql};
+pub use postrider_core::Start;
+pub use postrider_core::append::{AppendError, Appended};
+pub use postrider_core::finding::{Finding, Weight};
+pub use source::{Hold, PostgresSource, open_source};

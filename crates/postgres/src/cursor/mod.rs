@@ -1,0 +1,64 @@
+//! Being built.
+
+use std::sync::Arc;
+
+use postrider_core::source::{Ask, Claimed, Source, SourceError, SourceFeatures};
+use postrider_core::{Fault, Settlement};
+
+use crate::config::Config;
+use crate::session::Session;
+use crate::table::Table;
+
+pub(crate) struct CursorSource {
+    config: Arc<Config>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CursorHold;
+
+impl CursorSource {
+    pub(crate) async fn open(config: &Arc<Config>, _session: Session, _table: Table) -> Result<Self, Fault> {
+        Ok(Self { config: Arc::clone(config) })
+    }
+
+    fn unbuilt(&self) -> SourceError {
+        SourceError::Broken(Fault::new(self.config.place(), "this way is being built", ""))
+    }
+}
+
+impl Source for CursorSource {
+    type Hold = CursorHold;
+
+    fn features(&self) -> SourceFeatures {
+        SourceFeatures {
+            ordered: self.config.keeps_order(),
+            settles: postrider_core::source::Settles::Each,
+            wakes: false,
+            lease_ttl: self.config.lease_ttl,
+        }
+    }
+
+    async fn claim(&self, _ask: &Ask) -> Result<Claimed<CursorHold>, SourceError> {
+        Err(self.unbuilt())
+    }
+
+    async fn extend(&self, _hold: &mut CursorHold) -> Result<(), SourceError> {
+        Err(self.unbuilt())
+    }
+
+    async fn settle(
+        &self,
+        _hold: &mut CursorHold,
+        _settlements: &[(usize, Settlement)],
+    ) -> Result<(), SourceError> {
+        Err(self.unbuilt())
+    }
+
+    async fn release(&self, _hold: CursorHold) -> Result<(), SourceError> {
+        Err(self.unbuilt())
+    }
+
+    async fn retire(&self) -> Result<(), SourceError> {
+        Err(self.unbuilt())
+    }
+}

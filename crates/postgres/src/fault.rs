@@ -1,0 +1,116 @@
+//! What PostgreSQL's errors mean to the relay and to people.
+
+use std::time::Duration;
+
+use postrider_core::Fault;
+use postrider_core::source::SourceError;
+use tokio_postgres::error::SqlState;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{}", told(.0))]
+    Server(#[from] tokio_postgres::Error),
+    #[error("no answer for {} seconds", .0.as_secs())]
+    Silent(Duration),
+}
+
+impl Error {
+    /// The server's code, where it gave one.
+    pub(crate) fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Server(error) => error.code(),
+            Self::Silent(_) => None,
+        }
+    }
+}
+
+/// What the server said: its message and code, without the detail, which may quote a row.
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} [{}]", said.message(), said.code().code()),
+        None => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                text.push_str(&format!(": {error}"));
+                cause = error.source();
+            }
+            text
+        }
+    }
+}
+
+/// Classifies an error where the knowledge is: what passes by itself, and what a person has to mend.
+pub(crate) fn source_error(place: &str, error: Error) -> SourceError {
+    let fault = fault(place, error);
+    if is_unreachable(&fault) { SourceError::Unreachable(fault) } else { SourceError::Broken(fault) }
+}
+
+/// Whether the database itself cannot be used now: away, starting, out of connections, a login that it refuses.
+#[must_use]
+pub fn is_unreachable(fault: &Fault) -> bool {
+    let error = std::error::Error::source(fault).and_then(|source| source.downcast_ref::<Error>());
+    error.is_some_and(|error| error.code().is_none_or(passes))
+}
+
+/// What an operator is told of an error.
+pub(crate) fn fault(place: &str, error: Error) -> Fault {
+    let (problem, remedy) = match error.code() {
+        None => (
+            "the database does not answer",
+            "Check that the server runs and that host and port are right; it is tried again.",
+        ),
+        Some(code) => said(code),
+    };
+    Fault::new(place, problem, remedy).caused_by(error)
+}
+
+fn said(code: &SqlState) -> (&'static str, &'static str) {
+    match code {
+        &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => (
+            "the login was refused",
+            "Check user and password in [outbox] url, and the server's pg_hba.conf.",
+        ),
+        &SqlState::INVALID_CATALOG_NAME => {
+            ("there is no such database", "Check the name at the end of [outbox] url.")
+        }
+        &SqlState::INSUFFICIENT_PRIVILEGE => (
+            "a right is missing",
+            "Grant the relay's user what README's \"Rights\" lists: usage on the schema, select on the outbox (and update or delete, as the way of claiming needs), all on Postrider's own tables.",
+        ),
+        &SqlState::READ_ONLY_SQL_TRANSACTION => (
+            "the database is read-only",
+            "Connect to the primary: a relay writes how far it has come. target_session_attrs=read-write in the URL finds it.",
+        ),
+        &SqlState::UNDEFINED_TABLE | &SqlState::UNDEFINED_COLUMN | &SqlState::UNDEFINED_FUNCTION => (
+            "the table is not as it was when the relay started, or Postrider's own tables are missing",
+            "Run `postrider check`: it compares the table with its layout. `postrider migrate` creates what is missing.",
+        ),
+        &SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT => (
+            "a prepared statement is gone between two calls: a transaction pooler stands between",
+            "Add pooler=transaction to [outbox] url, or connect to the server itself.",
+        ),
+        code if passes(code) => (
+            "the database cannot serve now",
+            "It is tried again; if it lasts, look at the server's log, its connections and its disk.",
+        ),
+        _ => (
+            "a statement failed",
+            "Run `postrider check`: it compares the table with its layout. `postrider migrate` creates what is missing.",
+        ),
+    }
+}
+
+/// What passes by itself, or when somebody mends the server, without a change here.
+fn passes(code: &SqlState) -> bool {
+    let class = &code.code()[..2];
+    // Connection, resources, operator's intervention, system, transaction rollback (deadlock, serialisation), locks.
+    matches!(class, "08" | "53" | "57" | "58" | "40" | "55" | "28")
+        || matches!(
+            code,
+            &SqlState::READ_ONLY_SQL_TRANSACTION
+                | &SqlState::INVALID_CATALOG_NAME
+                | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        )
+}

@@ -1,0 +1,145 @@
+//! Creating and upgrading tables: a small runner of numbered files.
+
+use postrider_core::{Fault, Layout};
+use tokio_postgres::types::Type;
+
+use crate::config::Config;
+use crate::fault::{Error, fault};
+use crate::session::{Durable, Session};
+use crate::sql::{Names, in_schema, literal, quoted};
+use crate::table::Table;
+
+/// What Postrider's own tables became, version by version. A published file never changes.
+const SIDE: [(i32, &str); 1] = [(1, include_str!("../migrations/001_side.sql"))];
+const NATIVE: &str = include_str!("../migrations/native.sql");
+
+/// Creates or upgrades the tables, in one transaction; answers what was done, in words.
+///
+/// # Errors
+/// When the database cannot be reached or written, or the layout is not native and its table is not there.
+pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
+    config.validate()?;
+    let session = Session::open(config, Durable::Now).await?;
+    let place = config.place();
+    let failed = |error| fault(&place, error);
+    let transaction = session.begin(Durable::Now).await.map_err(failed)?;
+    // Two that migrate at once would both create.
+    let lock = "select pg_advisory_xact_lock(hashtextextended($1, 7))";
+    transaction.query(lock, &[(&Names::new(&config.layout).schema, Type::TEXT)]).await.map_err(failed)?;
+    let mut done = upgrade_side(&transaction, &config.layout).await.map_err(failed)?;
+    if Table::read(&transaction, &config.layout).await.map_err(failed)?.is_none() {
+        if !is_native(&config.layout) {
+            return Err(no_table(config));
+        }
+        transaction.run(&native_sql(&config.layout)).await.map_err(failed)?;
+        done.push(format!("created table \"{}\"", config.layout.table));
+    }
+    transaction.commit().await.map_err(failed)?;
+    Ok(done)
+}
+
+/// Everything that [`migrate`] would run on an empty database.
+#[must_use]
+pub fn migration_sql(config: &Config) -> String {
+    let layout = &config.layout;
+    let mut sql = schema_sql(layout);
+    for (version, text) in SIDE {
+        sql.push_str(&side_sql(layout, version, text));
+    }
+    if is_native(layout) {
+        sql.push_str(&native_sql(layout));
+    }
+    sql
+}
+
+/// The table of an adopted layout belongs to the application.
+pub(crate) fn no_table(config: &Config) -> Fault {
+    let remedy = if is_native(&config.layout) {
+        "Run `postrider migrate`, which creates it."
+    } else {
+        "Create it with the application's own migrations, or name the right one with table = \"…\" and schema = \"…\"."
+    };
+    Fault::new(config.place(), "there is no such table", remedy)
+}
+
+/// The version of Postrider's own tables; zero where there are none.
+pub(crate) async fn side_version(session: &Session, layout: &Layout) -> Result<i32, Error> {
+    let table = Names::new(layout).schema;
+    let known = session.first("select to_regclass($1) is not null", &[(&table, Type::TEXT)]).await?;
+    if !known.is_some_and(|row| row.get(0)) {
+        return Ok(0);
+    }
+    let version = session.first(&format!("select coalesce(max(version), 0) from {table}"), &[]).await?;
+    Ok(version.map_or(0, |row| row.get(0)))
+}
+
+/// The version that this build needs.
+pub(crate) const SIDE_VERSION: i32 = SIDE[SIDE.len() - 1].0;
+
+/// Refuses to go on without Postrider's own tables.
+pub(crate) async fn require_side(session: &Session, config: &Config) -> Result<(), Fault> {
+    let version =
+        side_version(session, &config.layout).await.map_err(|error| fault(&config.place(), error))?;
+    if version >= SIDE_VERSION { Ok(()) } else { Err(no_side(config)) }
+}
+
+pub(crate) fn no_side(config: &Config) -> Fault {
+    Fault::new(
+        config.place(),
+        "Postrider's own tables are missing or older than this version",
+        "Run `postrider migrate`.",
+    )
+}
+
+async fn upgrade_side(session: &Session, layout: &Layout) -> Result<Vec<String>, Error> {
+    let before = side_version(session, layout).await?;
+    let mut done = Vec::new();
+    if before == 0 {
+        session.run(&schema_sql(layout)).await?;
+    }
+    for (version, text) in SIDE.into_iter().filter(|(version, _)| *version > before) {
+        session.run(&side_sql(layout, version, text)).await?;
+        done.push(format!("brought Postrider's own tables to version {version}"));
+    }
+    Ok(done)
+}
+
+pub(crate) fn is_native(layout: &Layout) -> bool {
+    layout.name == "native"
+}
+
+fn schema_sql(layout: &Layout) -> String {
+    format!(
+        "create table {} (version int not null primary key, applied_at timestamptz not null default now());\n\n",
+        Names::new(layout).schema
+    )
+}
+
+fn side_sql(layout: &Layout, version: i32, text: &str) -> String {
+    let prefix = layout.side.as_str().replace('"', "\"\"");
+    let place = layout.schema.as_ref().map_or(String::new(), |schema| format!("{}.", schema.quoted()));
+    format!(
+        "{}\ninsert into {} (version) values ({version});\n\n",
+        text.replace("{in}", &place).replace("{side}", &prefix),
+        Names::new(layout).schema
+    )
+}
+
+/// The table with its first partitions, and the position before its first row: what Postrider creates needs no `start`.
+fn native_sql(layout: &Layout) -> String {
+    let names = Names::new(layout);
+    let part = |suffix: &str| in_schema(layout, &quoted(&format!("{}{suffix}", layout.table)));
+    let sequence = part("_id_seq");
+    let table = NATIVE
+        .replace("'/{source}'", &literal(&format!("/{}", layout.table)))
+        .replace("'{sequence}'", &literal(&sequence))
+        .replace("{sequence}", &sequence)
+        .replace("{first}", &part("_p0"))
+        .replace("{rest}", &part("_default"))
+        .replace("{table}", &names.table);
+    format!(
+        "{table}\ninsert into {} (outbox, position, start) values ({}, 0, 'beginning') on conflict do nothing;\n",
+        names.position,
+        literal(layout.table.as_str())
+    )
+}

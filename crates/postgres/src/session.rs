@@ -1,0 +1,222 @@
+//! One connection: statements are prepared once, every call has an end, and one that was left in mid-transaction is
+//! not used again.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use postrider_core::Fault;
+use postrider_core::source::SourceError;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row, Statement};
+
+use crate::config::Config;
+use crate::fault::{Error, fault, source_error};
+use crate::tls::connector;
+
+/// No single call takes longer: a server that is silent for so long is as good as gone.
+const CALL_MAX: Duration = Duration::from_secs(60);
+
+/// A parameter and its type: said, not asked for, so that a call is one round trip behind a pooler too.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// How much a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durable {
+    /// Receipts: a lost one is a duplicate, which at-least-once allows (`synchronous_commit = off`).
+    Soon,
+    /// Leases, dead letters, operators' verbs.
+    Now,
+}
+
+/// One connection.
+pub(crate) struct Session {
+    client: Client,
+    pooled: bool,
+    durable: Durable,
+    statements: Mutex<HashMap<Box<str>, Statement>>,
+    /// Somebody went away in the middle of a transaction.
+    spoilt: AtomicBool,
+}
+
+impl Session {
+    pub(crate) async fn open(config: &Config, durable: Durable) -> Result<Self, Fault> {
+        let place = config.connect.shown();
+        let connected = config.connect.postgres.connect(connector(&config.connect)?);
+        let (client, connection) = within(connected).await.map_err(|error| fault(&place, error))?;
+        // It ends with the client, or with the server: the next call says which.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the database has ended");
+            }
+        });
+        let session = Self {
+            client,
+            pooled: config.connect.pooled,
+            durable,
+            statements: Mutex::default(),
+            spoilt: AtomicBool::new(false),
+        };
+        if !session.pooled {
+            let off = if durable == Durable::Soon { "; set synchronous_commit = off" } else { "" };
+            // Postrider's statements are short; a plan that knows the parameters is never worth planning for each batch.
+            let settings = format!(
+                "set timezone = 'UTC'; set client_min_messages = warning; set plan_cache_mode = force_generic_plan; \
+                 set statement_timeout = '60s'; set lock_timeout = '30s'{off}"
+            );
+            session.run(&settings).await.map_err(|error| fault(&place, error))?;
+        }
+        Ok(session)
+    }
+
+    /// Whether the next call can be made on it.
+    pub(crate) fn is_good(&self) -> bool {
+        !self.client.is_closed() && !self.spoilt.load(Ordering::Relaxed)
+    }
+
+    /// Nobody knows what state it is in.
+    pub(crate) fn spoil(&self) {
+        self.spoilt.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Rows of a statement that was compiled once.
+    pub(crate) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+        if self.pooled {
+            return within(self.client.query_typed(sql, params)).await;
+        }
+        let statement = self.prepared(sql, params).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+        within(self.client.query(&statement, &values)).await
+    }
+
+    /// The first row of a statement, if there is one.
+    pub(crate) async fn first(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>, Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// How many rows a statement changed.
+    pub(crate) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
+        if self.pooled {
+            return within(self.client.execute_typed(sql, params)).await;
+        }
+        let statement = self.prepared(sql, params).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+        within(self.client.execute(&statement, &values)).await
+    }
+
+    /// Statements without parameters, as they are.
+    pub(crate) async fn run(&self, sql: &str) -> Result<(), Error> {
+        within(self.client.batch_execute(sql)).await
+    }
+
+    /// Opens a transaction that waits for the disk as asked.
+    pub(crate) async fn begin(&self, durable: Durable) -> Result<Transaction<'_>, Error> {
+        let transaction = Transaction { session: self, over: false };
+        self.run(match (durable, self.durable, self.pooled) {
+            (Durable::Soon, _, true) | (Durable::Soon, Durable::Now, false) => {
+                "begin; set local synchronous_commit = off"
+            }
+            (Durable::Now, Durable::Soon, false) => "begin; set local synchronous_commit = on",
+            _ => "begin",
+        })
+        .await?;
+        Ok(transaction)
+    }
+
+    async fn prepared(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, Error> {
+        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
+        let statement = within(self.client.prepare_typed(sql, &types)).await?;
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.into(), statement.clone());
+        Ok(statement)
+    }
+}
+
+/// An open transaction. Dropped before its end it spoils the session, whose end rolls it back.
+pub(crate) struct Transaction<'s> {
+    session: &'s Session,
+    over: bool,
+}
+
+impl Transaction<'_> {
+    pub(crate) async fn commit(mut self) -> Result<(), Error> {
+        self.session.run("commit").await?;
+        self.over = true;
+        Ok(())
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<(), Error> {
+        self.session.run("rollback").await?;
+        self.over = true;
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for Transaction<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        self.session
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.session.spoil();
+        }
+    }
+}
+
+/// A session that is opened when it is needed, and opened anew when it is gone.
+pub(crate) struct Link {
+    config: Arc<Config>,
+    durable: Durable,
+    place: String,
+    session: tokio::sync::Mutex<Option<Arc<Session>>>,
+}
+
+impl Link {
+    pub(crate) fn new(config: &Arc<Config>, durable: Durable) -> Self {
+        Self {
+            place: config.place(),
+            config: Arc::clone(config),
+            durable,
+            session: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The session; a new one where the last is gone. Who holds things in memory that belong to a session asks
+    /// [`Arc::ptr_eq`] whether it is still that one.
+    pub(crate) async fn session(&self) -> Result<Arc<Session>, SourceError> {
+        let mut slot = self.session.lock().await;
+        if let Some(session) = slot.as_ref().filter(|session| session.is_good()) {
+            return Ok(Arc::clone(session));
+        }
+        *slot = None;
+        let opened = Session::open(&self.config, self.durable).await.map_err(SourceError::Unreachable)?;
+        Ok(Arc::clone(slot.insert(Arc::new(opened))))
+    }
+
+    /// What an error of a call means to the relay.
+    pub(crate) fn failed(&self, error: Error) -> SourceError {
+        source_error(&self.place, error)
+    }
+}
+
+/// Gives a call an end.
+async fn within<T>(call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(CALL_MAX, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Error::Silent(CALL_MAX)),
+    }
+}

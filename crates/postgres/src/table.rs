@@ -1,0 +1,213 @@
+//! The live table: what it is, whatever the layout says.
+
+use postrider_core::layout::{Column, Identifier};
+use postrider_core::{Fault, Layout};
+use tokio_postgres::types::Type;
+
+use crate::config::Config;
+use crate::fault::{Error, fault};
+use crate::session::Session;
+
+/// A table as the database has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) oid: u32,
+    /// Of a partition tree: its root and every part of it.
+    pub(crate) tree: Vec<u32>,
+    /// `r` a table, `p` a partitioned one, `v` a view, `f` a foreign table.
+    pub(crate) relation: char,
+    pub(crate) columns: Vec<LiveColumn>,
+    pub(crate) indexes: Vec<Index>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LiveColumn {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// The type as people write it.
+    pub(crate) declared: String,
+    pub(crate) not_null: bool,
+    /// `a` or `d` for an identity; empty for none.
+    pub(crate) identity: String,
+    /// The default's expression.
+    pub(crate) default: Option<String>,
+    /// Characters that fit, where the type has such a limit.
+    pub(crate) characters_max: Option<i32>,
+    /// The words of an enum.
+    pub(crate) words: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    /// The columns by name; an expression is an empty name.
+    pub(crate) columns: Vec<String>,
+    pub(crate) unique: bool,
+    pub(crate) primary: bool,
+    /// The condition of a partial one.
+    pub(crate) condition: Option<String>,
+}
+
+/// What a column holds, as far as reading it differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Integer,
+    Real,
+    Text,
+    Bytes,
+    Uuid,
+    Json,
+    Jsonb,
+    /// With a zone.
+    Moment,
+    /// Without one.
+    Local,
+    Date,
+    Enum,
+    Boolean,
+    /// Read as its text.
+    Other,
+}
+
+impl Kind {
+    fn of(oid: u32, is_enum: bool) -> Self {
+        let Some(known) = Type::from_oid(oid) else { return if is_enum { Self::Enum } else { Self::Other } };
+        match known {
+            Type::INT2 | Type::INT4 | Type::INT8 => Self::Integer,
+            Type::FLOAT4 | Type::FLOAT8 => Self::Real,
+            Type::TEXT | Type::VARCHAR | Type::BPCHAR => Self::Text,
+            Type::BYTEA => Self::Bytes,
+            Type::UUID => Self::Uuid,
+            Type::JSON => Self::Json,
+            Type::JSONB => Self::Jsonb,
+            Type::TIMESTAMPTZ => Self::Moment,
+            Type::TIMESTAMP => Self::Local,
+            Type::DATE => Self::Date,
+            Type::BOOL => Self::Boolean,
+            _ => Self::Other,
+        }
+    }
+
+    /// The column as it is selected, so that [`crate::rows`] can read it.
+    pub(crate) fn select(self, column: &str) -> String {
+        match self {
+            Self::Date => format!("{column}::timestamp"),
+            Self::Enum | Self::Boolean | Self::Other => format!("{column}::text"),
+            _ => column.to_owned(),
+        }
+    }
+}
+
+/// Answers one row where there is such a table.
+const TABLE: &str = "\
+select c.oid, c.relkind::text, array(select relid::oid from pg_partition_tree(c.oid)) \
+from pg_class as c where c.oid = to_regclass($1)";
+
+const COLUMNS: &str = "\
+select a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity::text, \
+pg_get_expr(d.adbin, d.adrelid), case when a.atttypmod > 4 and a.atttypid in (1042, 1043) then a.atttypmod - 4 end, \
+t.typtype = 'e', array(select e.enumlabel::text from pg_enum as e where e.enumtypid = a.atttypid order by e.enumsortorder) \
+from pg_attribute as a join pg_type as t on t.oid = a.atttypid \
+left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
+where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
+
+const INDEXES: &str = "\
+select array(select coalesce((select a.attname::text from pg_attribute as a where a.attrelid = i.indrelid and a.attnum = k.key), '') \
+from unnest(i.indkey::int2[]) with ordinality as k(key, at) where k.at <= i.indnkeyatts order by k.at), \
+i.indisunique, i.indisprimary, pg_get_expr(i.indpred, i.indrelid) \
+from pg_index as i where i.indrelid = $1 and i.indisvalid";
+
+impl Table {
+    /// Reads the layout's table; none where there is none.
+    pub(crate) async fn read(session: &Session, layout: &Layout) -> Result<Option<Self>, Error> {
+        let name = crate::sql::Names::new(layout).table;
+        let Some(found) = session.first(TABLE, &[(&name, Type::TEXT)]).await? else { return Ok(None) };
+        let oid: u32 = found.get(0);
+        let (columns, indexes) = tokio::try_join!(
+            session.query(COLUMNS, &[(&oid, Type::OID)]),
+            session.query(INDEXES, &[(&oid, Type::OID)]),
+        )?;
+        let column = |row: &tokio_postgres::Row| LiveColumn {
+            name: row.get(0),
+            kind: Kind::of(row.get(1), row.get(7)),
+            declared: row.get(2),
+            not_null: row.get(3),
+            identity: row.get(4),
+            default: row.get(5),
+            characters_max: row.get(6),
+            words: row.get(8),
+        };
+        let index = |row: &tokio_postgres::Row| Index {
+            columns: row.get(0),
+            unique: row.get(1),
+            primary: row.get(2),
+            condition: row.get(3),
+        };
+        let mut tree: Vec<u32> = found.get(2);
+        if !tree.contains(&oid) {
+            tree.push(oid);
+        }
+        Ok(Some(Self {
+            oid,
+            tree,
+            relation: found.get::<_, String>(1).chars().next().unwrap_or('r'),
+            columns: columns.iter().map(column).collect(),
+            indexes: indexes.iter().map(index).collect(),
+        }))
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<&LiveColumn> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// What a mapped column holds.
+    pub(crate) fn kind(&self, name: &Identifier) -> Kind {
+        self.column(name.as_str()).map_or(Kind::Other, |column| column.kind)
+    }
+
+    /// What the id holds.
+    pub(crate) fn id_kind(&self, layout: &Layout) -> Kind {
+        layout.columns.id.as_ref().and_then(Column::name).map_or(Kind::Other, |id| self.kind(id))
+    }
+
+    /// Whether ids are numbers, which the table hands out in order.
+    pub(crate) fn id_counts(&self, layout: &Layout) -> bool {
+        self.id_kind(layout) == Kind::Integer
+    }
+
+    /// The SQL type that a list of ids, given as texts, is cast to.
+    pub(crate) fn id_type(&self, layout: &Layout) -> String {
+        let id = layout.columns.id.as_ref().and_then(Column::name);
+        id.and_then(|id| self.column(id.as_str())).map_or("text".into(), |column| column.declared.clone())
+    }
+
+    /// Columns that the layout maps and the table does not have: the layout's key and the column's name.
+    pub(crate) fn missing<'l>(&self, layout: &'l Layout) -> Vec<(&'static str, &'l str)> {
+        let named = layout.columns.given().filter_map(|(key, column)| Some((key, column.name()?.as_str())));
+        named.filter(|(_, name)| self.column(name).is_none()).collect()
+    }
+}
+
+/// Reads the table and refuses what cannot work in any way of claiming.
+pub(crate) async fn inspect(session: &Session, config: &Config) -> Result<Table, Fault> {
+    let place = config.place();
+    let table = Table::read(session, &config.layout).await.map_err(|error| fault(&place, error))?;
+    let table = table.ok_or_else(|| crate::migrate::no_table(config))?;
+    match missing_columns(config, &table) {
+        Some(missing) => Err(missing),
+        None => Ok(table),
+    }
+}
+
+pub(crate) fn missing_columns(config: &Config, table: &Table) -> Option<Fault> {
+    let missing = table.missing(&config.layout);
+    let (key, name) = missing.first()?;
+    let names = missing.iter().map(|(_, name)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let near =
+        postrider_core::nearest::nearest(name, table.columns.iter().map(|column| column.name.as_str()));
+    let near = near.map_or(String::new(), |near| format!(" The table has \"{near}\": is it that?"));
+    Some(Fault::new(
+        config.place(),
+        format!("layout \"{}\" maps columns that the table does not have: {names}", config.layout.name),
+        format!("Correct columns.{key} in the layout, or add the column.{near}"),
+    ))
+}
