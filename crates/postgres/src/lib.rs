@@ -4,6 +4,8 @@
 //! compiled from the layout and the live table once (`sql/`), is prepared once per connection, and takes a batch. Every time
 //! is the database's own.
 
+#![allow(dead_code, reason = "taken out when every way is built")]
+
 mod config;
 mod cursor;
 mod fault;

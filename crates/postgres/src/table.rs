@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 
 use crate::config::Config;
 use crate::fault::{Error, fault};
-use crate::session::Session;
+use crate::session::{Param, Session};
 
 /// A table as the database has it.
 #[derive(Clone, Debug)]
@@ -122,10 +122,9 @@ impl Table {
         let name = crate::sql::Names::new(layout).table;
         let Some(found) = session.first(TABLE, &[(&name, Type::TEXT)]).await? else { return Ok(None) };
         let oid: u32 = found.get(0);
-        let (columns, indexes) = tokio::try_join!(
-            session.query(COLUMNS, &[(&oid, Type::OID)]),
-            session.query(INDEXES, &[(&oid, Type::OID)]),
-        )?;
+        let by_oid: [Param<'_>; 1] = [(&oid, Type::OID)];
+        let (columns, indexes) =
+            tokio::try_join!(session.query(COLUMNS, &by_oid), session.query(INDEXES, &by_oid))?;
         let column = |row: &tokio_postgres::Row| LiveColumn {
             name: row.get(0),
             kind: Kind::of(row.get(1), row.get(7)),
