@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use postrider_core::Text;
 use postrider_core::clock::Clock;
-use postrider_core::route::Router;
 use postrider_file::NullSink;
 use postrider_relay::{Quiet, Relay, Settings, Stop, SystemClock};
 use postrider_sqlite::open_source;
@@ -76,7 +75,7 @@ fn drain(outbox: &Outbox, rows: usize) -> Outcome<Duration> {
     let relay = Relay {
         source: open_source(&outbox.config(), Arc::clone(&clock)).map_err(|fault| failed(&fault))?,
         sinks: vec![(Text::from("null"), sink.clone())],
-        router: Arc::new(Router::new(Vec::new(), "null", outbox.layout.topic.clone())),
+        router: Arc::new(outbox.layout.router(Vec::new(), "null")),
         settings: Settings {
             batch_entries: BATCH_ENTRIES,
             until_empty: Some(Duration::from_secs(30)),

@@ -32,7 +32,7 @@ pub(crate) fn settings(config: &Config, layout: &Layout) -> Settings {
 /// Which event goes where.
 pub(crate) fn router(config: &Config, layout: &Layout) -> Arc<Router> {
     let first = config.sinks.first().map_or_else(Default::default, |sink| sink.name.clone());
-    Arc::new(Router::new(config.routes.clone(), first, layout.topic.clone()))
+    Arc::new(layout.router(config.routes.clone(), first))
 }
 
 /// How long published entries are kept; none means for ever.

@@ -1,6 +1,6 @@
 //! Event → sink, topic.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{Entry, Envelope, Key, Text};
 
@@ -37,7 +37,8 @@ pub struct Route {
     pub event_type: String,
     /// The sink's name; none means the first.
     pub sink: Option<Text>,
-    /// The topic, with `{type}`, `{domain}` and `{aggregate_type}` filled in; none means the layout's.
+    /// The topic, with `{type}`, `{domain}`, `{aggregate_type}` (`order-line`) and `{aggregate_type:raw}` (as the row has it)
+    /// filled in; none means the layout's.
     pub topic: Option<String>,
 }
 
@@ -47,12 +48,19 @@ pub struct Router {
     routes: Vec<Route>,
     sink: Text,
     topic: String,
+    topics: BTreeMap<String, String>,
 }
 
 impl Router {
     /// `sink` and `topic` serve what no route matches. A topic `{domain}-events` is the convention of B3.
     pub fn new(routes: Vec<Route>, sink: impl Into<Text>, topic: impl Into<String>) -> Self {
-        Self { routes, sink: sink.into(), topic: topic.into() }
+        Self { routes, sink: sink.into(), topic: topic.into(), topics: BTreeMap::new() }
+    }
+
+    /// The topics of single event types, where no route names one: they go before the topic that serves the rest.
+    #[must_use]
+    pub fn with_topics(self, topics: BTreeMap<String, String>) -> Self {
+        Self { topics, ..self }
     }
 
     /// Where a kind goes; an error says why it goes nowhere.
@@ -69,7 +77,8 @@ impl Router {
     pub fn route(&self, kind: &Kind) -> Result<Destination, String> {
         let route = self.routes.iter().find(|route| matches(&route.event_type, &kind.event_type));
         let sink = route.and_then(|route| route.sink.clone()).unwrap_or_else(|| self.sink.clone());
-        let pattern = route.and_then(|route| route.topic.as_deref()).unwrap_or(&self.topic);
+        let own = || self.topics.get(&*kind.event_type).unwrap_or(&self.topic);
+        let pattern = route.and_then(|route| route.topic.as_deref()).unwrap_or_else(|| own());
         Ok(Destination { sink, topic: fill(pattern, kind)? })
     }
 }
@@ -89,6 +98,7 @@ fn fill(pattern: &str, kind: &Kind) -> Result<Text, String> {
         })?;
         topic = topic.replace("{domain}", domain);
     }
+    topic = topic.replace("{aggregate_type:raw}", &kind.aggregate_type);
     Ok(Text::from(topic.replace("{aggregate_type}", &kebab(&kind.aggregate_type))))
 }
 

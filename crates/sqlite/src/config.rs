@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_core::layout::{Identifier, Order, Way};
+use postrider_core::layout::{Identifier, Order, SideTables, Way};
 use postrider_core::{Fault, Layout, Start, limits};
 
 /// Which outbox in which file, and how this process holds it.
@@ -95,6 +95,26 @@ impl Config {
                 self.place(),
                 "way = \"cursor\" reads in order, and order = \"none\" is set",
                 "Set order = \"key\", or way = \"lease\" on a status table.",
+            ));
+        }
+        if way == Way::Lease && self.layout.status.is_none() {
+            return Err(Fault::new(
+                self.place(),
+                format!(
+                    "layout \"{}\" has no status column, and a lease on SQLite needs one",
+                    self.layout.name
+                ),
+                "Add a status column and map it, or use way = \"cursor\" on an id that counts.",
+            ));
+        }
+        if self.layout.sides != SideTables::default() {
+            return Err(Fault::new(
+                self.place(),
+                format!(
+                    "layout \"{}\" has side tables of its own, which SQLite does not use",
+                    self.layout.name
+                ),
+                "Leave [position.table] and [retry.table] out: Postrider keeps both in tables of its own.",
             ));
         }
         if self.holder.is_empty() {

@@ -18,7 +18,6 @@ use std::time::Duration;
 use postrider_core::Fault;
 use postrider_core::clock::{Clock, Instant};
 use postrider_core::layout::Layout;
-use postrider_core::route::Router;
 use postrider_core::sink::Sink;
 use postrider_file::{FileConfig, FileSink};
 use postrider_relay::{Relay, Settings, Stop};
@@ -113,7 +112,7 @@ fn relay(
         FileSink::open(FileConfig::new(directory.join("events.jsonl")), clock.clone()).map_err(failed)?,
     );
     Ok(Relay {
-        router: Arc::new(Router::new(Vec::new(), "file", layout.topic.clone())),
+        router: Arc::new(layout.router(Vec::new(), "file")),
         source: outbox::fresh(&directory.join("shop.db"), layout, clock).map_err(failed)?,
         sinks: vec![("file".into(), sink)],
         settings: Settings::default(),

@@ -5,8 +5,10 @@ use crate::Fault;
 use crate::nearest::nearest;
 
 /// Name and file of each.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("native", include_str!("../../../../layouts/native.toml")),
+    ("commerce", include_str!("../../../../layouts/commerce.toml")),
+    ("debezium", include_str!("../../../../layouts/debezium.toml")),
     ("logistics", include_str!("../../../../layouts/logistics.toml")),
     ("order-service", include_str!("../../../../layouts/order-service.toml")),
 ];

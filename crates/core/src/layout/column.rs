@@ -10,8 +10,8 @@ use super::{Identifier, JsonPath, TimeForm};
 
 /// Where one part of an envelope stands.
 ///
-/// In a layout file: `"created_at"`, `{ column = "created_at", as = "unix_ms" }`, `{ constant = "Order" }` or
-/// `{ json = "$.account.id" }`.
+/// In a layout file: `"created_at"`, `{ column = "created_at", as = "unix_ms" }`, `{ constant = "Order" }`,
+/// `{ json = "$.account.id" }` or, for the time alone, `{ now = true }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
     /// In a column; its form matters where it is a time.
@@ -20,6 +20,8 @@ pub enum Column {
     Constant(String),
     /// In the payload.
     Json(JsonPath),
+    /// Nowhere: the time of an event in a table that has none is when it was claimed, by the database's clock.
+    Now,
 }
 
 impl Column {
@@ -28,7 +30,7 @@ impl Column {
     pub fn name(&self) -> Option<&Identifier> {
         match self {
             Self::Named(name, _) => Some(name),
-            Self::Constant(_) | Self::Json(_) => None,
+            Self::Constant(_) | Self::Json(_) | Self::Now => None,
         }
     }
 }
@@ -129,6 +131,7 @@ struct Spelled {
     form: Option<TimeForm>,
     constant: Option<String>,
     json: Option<JsonPath>,
+    now: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for Column {
@@ -143,7 +146,9 @@ impl<'de> Visitor<'de> for Written {
     type Value = Column;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a column's name, { column = \"x\", as = \"unix_ms\" }, { constant = \"x\" } or { json = \"$.x\" }")
+        f.write_str(
+            "a column's name, { column = \"x\", as = \"unix_ms\" }, { constant = \"x\" }, { json = \"$.x\" } or { now = true }",
+        )
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Column, E> {
@@ -152,14 +157,21 @@ impl<'de> Visitor<'de> for Written {
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Column, M::Error> {
         match Spelled::deserialize(MapAccessDeserializer::new(map))? {
-            Spelled { column: Some(name), form, constant: None, json: None } => {
+            Spelled { column: Some(name), form, constant: None, json: None, now: None } => {
                 Ok(Column::Named(name, form.unwrap_or_default()))
             }
-            Spelled { column: None, form: None, constant: Some(constant), json: None } => {
+            Spelled { column: None, form: None, constant: Some(constant), json: None, now: None } => {
                 Ok(Column::Constant(constant))
             }
-            Spelled { column: None, form: None, constant: None, json: Some(path) } => Ok(Column::Json(path)),
-            _ => Err(M::Error::custom("give exactly one of column (with or without as), constant and json")),
+            Spelled { column: None, form: None, constant: None, json: Some(path), now: None } => {
+                Ok(Column::Json(path))
+            }
+            Spelled { column: None, form: None, constant: None, json: None, now: Some(true) } => {
+                Ok(Column::Now)
+            }
+            _ => Err(M::Error::custom(
+                "give exactly one of column (with or without as), constant, json and now = true",
+            )),
         }
     }
 }

@@ -8,11 +8,13 @@ mod column;
 mod identifier;
 mod json_path;
 mod retry;
+mod side;
 mod spelled;
 mod status;
 mod time;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,11 +22,13 @@ use serde::{Deserialize, Serialize};
 pub use column::{Column, Columns};
 pub use identifier::Identifier;
 pub use json_path::JsonPath;
+pub use side::{FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
 pub use status::Words;
 pub use time::{TimeForm, Zone};
 
-use crate::Names;
 use crate::retry::Policy;
+use crate::route::{Route, Router};
+use crate::{Names, Text};
 
 /// How a table spells an entry.
 ///
@@ -49,6 +53,8 @@ pub struct Layout {
     pub names: Names,
     /// The topic's pattern where no route names one ([`crate::route`]).
     pub topic: String,
+    /// The topics of single event types, before that pattern (B3).
+    pub topics: BTreeMap<String, String>,
     /// How often the table is asked.
     pub interval: Interval,
     /// Entries in one claim.
@@ -67,12 +73,24 @@ pub struct Layout {
     pub published: Published,
     /// How often and when a failed try is repeated.
     pub retry: Policy,
+    /// When due retries are looked for and how many at once; none means with every claim (B8).
+    pub retry_runs: Option<RetryRuns>,
+    /// The team's own tables beside the outbox, which are used instead of Postrider's.
+    pub sides: SideTables,
     /// How long published entries are kept; none means for ever.
     pub retention: Option<Duration>,
     /// What the names of Postrider's own tables begin with.
     pub side: Identifier,
     /// How a message is made of an entry.
     pub message: MessageForm,
+}
+
+impl Layout {
+    /// Which event goes where: by the routes, else to `sink` and the layout's topics.
+    #[must_use]
+    pub fn router(&self, routes: Vec<Route>, sink: impl Into<Text>) -> Router {
+        Router::new(routes, sink, self.topic.clone()).with_topics(self.topics.clone())
+    }
 }
 
 /// The way of claiming.

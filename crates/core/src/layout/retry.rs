@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use super::{FailedTable, RetryRuns};
 use crate::retry::{Backoff, Policy};
 use crate::span::TimeSpan;
 
@@ -16,6 +17,30 @@ use crate::span::TimeSpan;
 pub(super) struct Retry {
     retries_max: Option<u32>,
     backoff: Option<Backoff>,
+    interval: Option<TimeSpan>,
+    batch: Option<usize>,
+    table: Option<FailedTable>,
+}
+
+impl Retry {
+    /// Both or neither: a batch without an interval says nothing.
+    pub(super) fn runs(&self) -> Result<Option<RetryRuns>, (String, String)> {
+        match (self.interval, self.batch) {
+            (None, None) => Ok(None),
+            (Some(every), Some(_)) if every.0.is_zero() => {
+                Err(("retry.interval is zero".into(), "Write a span like 5s.".into()))
+            }
+            (Some(every), Some(entries)) => Ok(Some(RetryRuns { every: every.0, entries })),
+            _ => Err((
+                "of retry.interval and retry.batch one is missing".into(),
+                "Give both, or neither: then retries are looked for with every claim.".into(),
+            )),
+        }
+    }
+
+    pub(super) fn table(&mut self) -> Option<FailedTable> {
+        self.table.take()
+    }
 }
 
 impl From<Retry> for Policy {

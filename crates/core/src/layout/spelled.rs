@@ -1,5 +1,6 @@
 //! A layout as its file spells it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::retry::Retry;
 use super::{
-    Columns, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, Published, Way, Words, Zone,
+    Columns, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable, Published,
+    SideTables, Way, Words, Zone,
 };
 use crate::nearest::toml_fault;
 use crate::retry::Policy;
@@ -26,7 +28,10 @@ impl Layout {
                 .caused_by(error)
         })?;
         let spelled: Spelled = toml::from_str(text).map_err(|error| toml_fault(place, text, &error))?;
-        let layout = spelled.layout();
+        let name = spelled.name.clone();
+        let layout = spelled.layout().map_err(|(problem, remedy)| {
+            Fault::new(format!("{place}: layout \"{name}\""), problem, remedy)
+        })?;
         layout.validate(place)?;
         Ok(layout)
     }
@@ -42,6 +47,8 @@ struct Spelled {
     order: Option<Order>,
     names: Option<Names>,
     topic: Option<String>,
+    #[serde(default)]
+    topics: BTreeMap<String, String>,
     interval: Option<Interval>,
     batch: Option<usize>,
     on_dead: Option<OnDead>,
@@ -53,19 +60,22 @@ struct Spelled {
     published: Option<Published>,
     #[serde(default)]
     retry: Retry,
+    #[serde(default)]
+    position: Position,
     retention: Option<Retention>,
     side: Option<Identifier>,
     message: Option<MessageForm>,
 }
 
 impl Spelled {
-    fn layout(self) -> Layout {
+    fn layout(mut self) -> Result<Layout, (String, String)> {
         let names = self.names.unwrap_or(Names::Free);
         let by_convention = match names {
             Names::Convention => "{domain}-events",
             Names::Free => "{aggregate_type}-events",
         };
-        Layout {
+        let retry_runs = self.retry.runs()?;
+        Ok(Layout {
             name: self.name,
             schema: self.schema,
             table: self.table,
@@ -73,6 +83,7 @@ impl Spelled {
             order: self.order.unwrap_or(Order::Key),
             names,
             topic: self.topic.unwrap_or_else(|| by_convention.to_owned()),
+            topics: self.topics,
             interval: self.interval.unwrap_or(Interval::Adaptive),
             batch: self.batch.unwrap_or(limits::BATCH_ENTRIES),
             on_dead: self.on_dead.unwrap_or(OnDead::Hold),
@@ -81,12 +92,21 @@ impl Spelled {
             columns: self.columns,
             status: self.status,
             published: self.published.unwrap_or(Published::Status),
+            retry_runs,
+            sides: SideTables { position: self.position.table, failed: self.retry.table() },
             retry: Policy::from(self.retry),
             retention: self.retention.and_then(|retention| retention.0),
             side: self.side.unwrap_or_else(|| Identifier::new("postrider_").expect("a plain name")),
             message: self.message.unwrap_or(MessageForm::Structured),
-        }
+        })
     }
+}
+
+/// `[position]`: where a cursor's position is kept.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Position {
+    table: Option<PositionTable>,
 }
 
 /// `"adaptive"` or a span.

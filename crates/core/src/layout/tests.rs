@@ -4,9 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::retry::Backoff;
+use crate::route::Kind;
 
 const NATIVE: &str = include_str!("../../../../layouts/native.toml");
 const LOGISTICS: &str = include_str!("../../../../layouts/logistics.toml");
+const COMMERCE: &str = include_str!("../../../../layouts/commerce.toml");
+const DEBEZIUM: &str = include_str!("../../../../layouts/debezium.toml");
 
 fn fault(text: &str) -> String {
     Layout::parse("my.toml", text.as_bytes()).unwrap_err().to_string()
@@ -31,6 +34,100 @@ fn a_layout_says_how_its_table_spells_an_entry() {
     assert_eq!(layout.retry.backoff, Backoff::Steps([1, 2, 4, 8, 16].map(Duration::from_secs).to_vec()));
     assert_eq!(layout.columns.source, Some(Column::Constant("/logistics".into())));
     assert_eq!(layout.status.unwrap().open().collect::<Vec<_>>(), ["PENDING"]);
+}
+
+/// B19, B4: the tables as the team has them, by column.
+#[test]
+fn commerce_names_its_three_tables_by_column() {
+    let layout = Layout::built_in("commerce").unwrap();
+    let columns = layout.columns.given().map(|(key, column)| (key, column.name().unwrap().as_str()));
+    assert_eq!(
+        columns.collect::<Vec<_>>(),
+        [
+            ("id", "id"),
+            ("event_id", "event_id"),
+            ("type", "event_type"),
+            ("source", "source"),
+            ("aggregate_type", "aggregate_type"),
+            ("aggregate_id", "aggregate_id"),
+            ("payload", "payload"),
+            ("time", "created_at"),
+        ]
+    );
+    assert_eq!(
+        (layout.table.as_str(), layout.way, layout.published),
+        ("outbox", Way::Cursor, Published::Status)
+    );
+    let cursor = layout.sides.position.unwrap();
+    let columns = cursor.given().map(|(key, column)| (key, column.as_str()));
+    assert_eq!(
+        (cursor.name.as_str(), columns.collect::<Vec<_>>()),
+        ("outbox_cursor", vec![("id", "id"), ("position", "last_processed_id"), ("time", "created_at")])
+    );
+    let failed = layout.sides.failed.unwrap();
+    let columns = failed.given().map(|(_, column)| column.as_str());
+    assert_eq!(failed.name.as_str(), "outbox_failed");
+    assert_eq!(
+        columns.collect::<Vec<_>>().join(" "),
+        "id event_id event_type source aggregate_type aggregate_id payload retry_count last_error failed_at next_retry_at"
+    );
+}
+
+/// B5: every 500 ms, 100 rows, the aggregate's id as the key. B6: what failed holds its key until it is given up.
+#[test]
+fn commerce_is_read_at_the_teams_pace() {
+    let layout = Layout::built_in("commerce").unwrap();
+    assert_eq!((layout.interval, layout.batch), (Interval::Every(Duration::from_millis(500)), 100));
+    assert_eq!((layout.order, layout.on_dead, &layout.columns.key), (Order::Key, OnDead::Skip, &None));
+}
+
+/// B8: every 5 s 50 rows; ten retries: the first at once, then after 1, 2, 4 … at most 300 s.
+#[test]
+fn commerce_retries_at_once_and_then_ever_slower() {
+    let layout = Layout::built_in("commerce").unwrap();
+    assert_eq!(layout.retry_runs, Some(RetryRuns { every: Duration::from_secs(5), entries: 50 }));
+    assert_eq!(layout.retry.retries_max, 10);
+    let waits = (1..=13).map(|k| layout.retry.backoff.wait(k, 0.9).as_secs());
+    assert_eq!(waits.collect::<Vec<_>>(), [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+}
+
+/// B3: names and topics by convention, with one type's topic of its own; a route goes before both.
+#[test]
+fn commerce_topics_follow_the_convention_but_for_one() {
+    let layout = Layout::built_in("commerce").unwrap();
+    assert_eq!(layout.names, Names::Convention);
+    let topic = |router: &Router, event_type: &'static str| {
+        let kind = Kind { event_type: event_type.into(), aggregate_type: "Product".into() };
+        router.route(&kind).unwrap().topic.to_string()
+    };
+    let router = layout.router(vec![], "kafka");
+    assert_eq!(topic(&router, "loopers.order.created.v1"), "order-events");
+    assert_eq!(topic(&router, "loopers.product.viewed.v1"), "product-view-events");
+    assert_eq!(topic(&router, "loopers.product.viewed.v2"), "product-events");
+    let route = |topic: Option<&str>| {
+        let topic = topic.map(str::to_owned);
+        layout.router(vec![Route { event_type: "loopers.product.*".into(), sink: None, topic }], "kafka")
+    };
+    assert_eq!(topic(&route(Some("views")), "loopers.product.viewed.v1"), "views");
+    assert_eq!(topic(&route(None), "loopers.product.viewed.v1"), "product-view-events");
+}
+
+/// F1: Debezium's columns; published rows are deleted, so that it needs no status, and has no time.
+#[test]
+fn debeziums_table_is_taken_as_it_is() {
+    let layout = Layout::built_in("debezium").unwrap();
+    assert_eq!((layout.way, layout.published, layout.order), (Way::Hold, Published::Delete, Order::None));
+    assert_eq!((&layout.status, &layout.columns.status), (&None, &None));
+    assert_eq!(layout.columns.time, Some(Column::Now));
+    let kind = Kind { event_type: "OrderCreated".into(), aggregate_type: "OrderLine".into() };
+    let router = layout.router(vec![], "kafka");
+    assert_eq!(router.route(&kind).unwrap().topic, "outbox.event.OrderLine");
+    let cursor = DEBEZIUM
+        .replace("\"hold\"", "\"cursor\"")
+        .replace("published = \"delete\"", "")
+        .replace("order = \"none\"", "order = \"key\"")
+        .replace("id             = \"id\"\n", "id = \"seq\"\nevent_id = \"id\"\n");
+    assert_eq!(Layout::parse("my.toml", cursor.as_bytes()).unwrap().way, Way::Cursor);
 }
 
 /// F5: an unknown key names file, line and the nearest key, in any table of the file.
@@ -75,6 +172,30 @@ fn an_impossible_mapping_is_refused() {
         (NATIVE.replace("\"outbox\"", "\"a\\u0000b\""), "control character"),
         (NATIVE.replace("\"7d\"", "\"7 weeks\""), "no span of time"),
         (NATIVE.replace("\"event_id\"", "{ json = \"x\" }"), "no path into the payload"),
+        (NATIVE.replace("= \"type\"", "= { now = true }"), "only columns.time can be"),
+        (NATIVE.replace("= \"type\"", "= { now = false }"), "exactly one of"),
+        (DEBEZIUM.replace("time           = { now = true }", "#"), "columns.time is missing"),
+        (DEBEZIUM.replace("published = \"delete\"", ""), "columns.status is missing"),
+        (DEBEZIUM.replace("[columns]", "[columns]\nstatus = \"state\""), "[status] is missing"),
+        (DEBEZIUM.replace("\"hold\"", "\"cursor\""), "does not delete"),
+        (COMMERCE.replace("\"cursor\"", "\"log\""), "[position.table] is for way = \"cursor\""),
+        (COMMERCE.replace("interval    = \"5s\"", ""), "retry.interval and retry.batch one is missing"),
+        (COMMERCE.replace("interval    = \"5s\"", "interval = \"0s\""), "retry.interval is zero"),
+        (COMMERCE.replace("batch       = 50", "batch = 0"), "retry.batch is not from 1"),
+        (
+            COMMERCE.replace("\"outbox_failed\"", "\"outbox\""),
+            "retry.table.name and table are the same table",
+        ),
+        (COMMERCE.replace("\"outbox_failed\"", "\"outbox_cursor\""), "and position.table are the same table"),
+        (
+            COMMERCE.replace("\"next_retry_at\"", "\"failed_at\""),
+            "not_before and failed_at are the same column",
+        ),
+        (COMMERCE.replace("\"last_processed_id\"", "\"id\""), "position and id are the same column"),
+        (COMMERCE.replace("not_before     = \"next_retry_at\"", ""), "missing field `not_before`"),
+        (COMMERCE.replace("\"next_retry_at\"", "\"\""), "needs a name"),
+        (COMMERCE.replace("loopers.product.viewed.v1", "ProductViewed"), "off the convention"),
+        (COMMERCE.replace("\"product-view-events\"", "\"\""), "a type or its topic is empty"),
         (NATIVE.replace("\"event_id\"", "{ json = \"$.x\", constant = \"y\" }"), "exactly one of"),
     ] {
         let fault = fault(&text);
@@ -91,8 +212,8 @@ proptest! {
 
     /// F5: nor do the built-in files with a hole cut, bytes put in or a line twice.
     #[test]
-    fn no_damaged_layout_panics(at in 0usize..1_200, cut in 0usize..40, put in "(?s).{0,6}", file in 0usize..2) {
-        let text = [NATIVE, LOGISTICS][file].as_bytes();
+    fn no_damaged_layout_panics(at in 0usize..2_400, cut in 0usize..40, put in "(?s).{0,6}", file in 0usize..4) {
+        let text = [NATIVE, LOGISTICS, COMMERCE, DEBEZIUM][file].as_bytes();
         let at = at.min(text.len());
         let end = (at + cut).min(text.len());
         let damaged = [&text[..at], put.as_bytes(), &text[end..]].concat();

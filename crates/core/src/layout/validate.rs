@@ -1,7 +1,7 @@
 //! What a layout must be: an impossible mapping is named before any table is touched.
 
 use super::{Column, Layout, Published, TimeForm, Way};
-use crate::{Fault, limits};
+use crate::{Fault, Names, limits, name};
 
 /// The parts of an entry that are times.
 const TIMES: [&str; 4] = ["time", "not_before", "published_at", "leased_at"];
@@ -29,8 +29,10 @@ impl Layout {
         let checks = [
             Self::names_are_sound,
             Self::columns_are_possible,
+            Self::topics_are_sound,
             Self::words_are_sound,
             Self::way_has_its_columns,
+            Self::sides_are_possible,
         ];
         let fault = |(problem, remedy): Problem| {
             Fault::new(format!("{place}: layout \"{}\"", self.name), problem, remedy)
@@ -81,12 +83,22 @@ impl Layout {
                     format!("columns.{key} is missing"),
                     format!(
                         "Name the table's column for it, or, where it has none, add one{}.",
-                        if key == "type" || key == "time" { " or give a constant" } else { "" }
+                        match key {
+                            "type" => " or give a constant",
+                            "time" => " or write { now = true }: then it is the time of claiming",
+                            _ => "",
+                        }
                     ),
                 )
             })?;
         }
         for (key, column) in columns.given() {
+            require(*column != Column::Now || key == "time", || {
+                (
+                    format!("columns.{key} is {{ now = true }}, and only columns.time can be"),
+                    "Name a column or give a constant.".into(),
+                )
+            })?;
             let named = column.name().is_some();
             require(named || !WRITTEN.contains(&key), || {
                 (
@@ -153,10 +165,16 @@ impl Layout {
                 )
             });
         }
+        // Where published rows are deleted, every row that is there is pending, unless Postrider's own table has it as dead.
+        if self.published == Published::Delete && columns.status.is_none() && self.status.is_none() {
+            return Ok(());
+        }
         require(columns.status.is_some(), || {
             (
                 format!("way = \"{way}\" needs a status column, and columns.status is missing"),
-                "Map it, or use way = \"cursor\" on a table with an auto-incremented id.".into(),
+                "Map it, set published = \"delete\" where published rows are deleted, or use way = \"cursor\" on a table \
+                 with an auto-incremented id."
+                    .into(),
             )
         })?;
         let words = self.status.as_ref().ok_or_else(|| {
@@ -172,6 +190,85 @@ impl Layout {
             )
         })
     }
+}
+
+impl Layout {
+    fn topics_are_sound(&self) -> Result<(), Problem> {
+        require(self.topics.len() <= limits::TOPICS_MAX, || {
+            (
+                format!("[topics] has more than {} types", limits::TOPICS_MAX),
+                "Say it with a pattern in topic.".into(),
+            )
+        })?;
+        for (event_type, topic) in &self.topics {
+            require(is_plain(event_type) && is_plain(topic), || {
+                (
+                    "in [topics], a type or its topic is empty, too long or has control characters".into(),
+                    "Write it like \"loopers.product.viewed.v1\" = \"product-view-events\".".into(),
+                )
+            })?;
+            require(self.names == Names::Free || name::fault(event_type).is_none(), || {
+                (
+                    format!(
+                        "[topics] has \"{event_type}\", which is off the convention and can never be appended"
+                    ),
+                    "Write it like loopers.product.viewed.v1, or set names = \"free\".".into(),
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn sides_are_possible(&self) -> Result<(), Problem> {
+        let (position, failed) = (self.sides.position.as_ref(), self.sides.failed.as_ref());
+        let runs = self.retry_runs;
+        let given = [
+            ("[position.table]", position.is_some()),
+            ("[retry.table]", failed.is_some()),
+            ("retry.interval", runs.is_some()),
+        ];
+        if let Some((key, _)) = given.into_iter().find(|(_, given)| *given && self.way != Way::Cursor) {
+            return Err((
+                format!("{key} is for way = \"cursor\", and way = \"{}\" is set", self.way.word()),
+                format!(
+                    "Leave {key} out: a status table keeps its retries in its own columns, or beside it."
+                ),
+            ));
+        }
+        require(runs.is_none_or(|runs| (1..=limits::BATCH_ENTRIES_MAX).contains(&runs.entries)), || {
+            (
+                format!("retry.batch is not from 1 to {}", limits::BATCH_ENTRIES_MAX),
+                "Choose a batch within these bounds.".into(),
+            )
+        })?;
+        let tables = [
+            ("position.table", position.map(|table| (&table.name, table.given().collect::<Vec<_>>()))),
+            ("retry.table", failed.map(|table| (&table.name, table.given().collect()))),
+        ];
+        let mut named = vec![("table", &self.table)];
+        for (key, (name, columns)) in tables.into_iter().filter_map(|(key, table)| Some((key, table?))) {
+            if let Some((other, _)) = named.iter().find(|(_, before)| *before == name) {
+                return Err((
+                    format!("{key}.name and {other} are the same table \"{name}\""),
+                    "Name the table that the team has for it, or leave it out.".into(),
+                ));
+            }
+            named.push((key, name));
+            for (at, (part, column)) in columns.iter().enumerate() {
+                if let Some((other, _)) = columns[..at].iter().find(|(_, before)| before == column) {
+                    return Err((
+                        format!("{key}: {part} and {other} are the same column \"{column}\""),
+                        "Each part has a column of its own; what the table has none for is left out.".into(),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.len() <= limits::TYPE_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
 type Problem = (String, String);

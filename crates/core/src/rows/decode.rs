@@ -44,6 +44,8 @@ impl Decoder {
                     decoder.constants[at] = Some(Text::from(constant.as_str()))
                 }
                 Some(Column::Named(_, form)) if at == Field::Time as usize => decoder.time_form = *form,
+                // The adapter selects the database's clock there: as a time, or as a number.
+                Some(Column::Now) => decoder.time_form = TimeForm::UnixUs,
                 _ => {}
             }
             decoder.mapped[at] = column.is_some();

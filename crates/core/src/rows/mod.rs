@@ -116,3 +116,31 @@ pub enum Value<'a> {
     /// A date and time without a zone, in microseconds since 1970 as if it were UTC: the layout says in which zone.
     Local(i64),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F1: a table without a time gives the database's clock in its place, as a moment or as a number.
+    #[test]
+    fn what_has_no_time_happened_when_it_was_claimed() {
+        let layout = Layout::built_in("debezium").unwrap();
+        let decoder = Decoder::new(&layout);
+        for (clock, flawed) in
+            [(Value::Time(1_500), false), (Value::Integer(1_500), false), (Value::Null, true)]
+        {
+            let mut batch = Batch::new(&decoder);
+            let value = |at| match at {
+                _ if at == Field::Time as usize => clock,
+                _ if at == Field::TooLarge as usize || at == Field::Source as usize => Value::Null,
+                _ if at == Field::Sequence as usize || at == Field::Extensions as usize => Value::Null,
+                _ => Value::Text(b"{}"),
+            };
+            batch.read(0, None, |at| Ok::<_, ()>(value(at))).unwrap();
+            let entry = batch.finish().remove(0);
+            assert_eq!(entry.flaw.is_some(), flawed, "{:?}", entry.flaw);
+            assert_eq!(entry.envelope.time.as_microsecond(), if flawed { 0 } else { 1_500 });
+            assert_eq!((&*entry.envelope.source, entry.key), ("/debezium", None));
+        }
+    }
+}

@@ -81,6 +81,7 @@ fn expression(layout: &Layout, part: Option<&Column>) -> String {
                 if layout.payload == Payload::Json { payload } else { format!("cast({payload} as text)") };
             format!("case when json_valid({text}) then {text} ->> {} end", literal(&path.quoted()))
         }
+        Some(Column::Now) => "cast(unixepoch('subsec') * 1000000 as integer)".into(),
         Some(Column::Constant(_)) | None => "null".into(),
     }
 }
