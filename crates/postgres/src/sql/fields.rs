@@ -69,6 +69,8 @@ fn expression(layout: &Layout, table: &Table, part: Option<&Column>) -> String {
             let steps: Vec<String> = path.steps().iter().map(|step| literal(step)).collect();
             format!("({} #>> array[{}]::text[])", payload.json(layout), steps.join(", "))
         }
+        // A statement that looks at many rows says the same moment of each.
+        Some(Column::Now) => "statement_timestamp()".into(),
         Some(Column::Constant(_)) | None => "null::text".into(),
     }
 }
