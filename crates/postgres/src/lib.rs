@@ -10,6 +10,7 @@ mod config;
 mod cursor;
 mod fault;
 mod fence;
+mod fitness;
 mod hold;
 mod lease;
 mod migrate;

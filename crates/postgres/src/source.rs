@@ -8,6 +8,7 @@ use postrider_core::{Fault, Settlement};
 
 use crate::config::Config;
 use crate::cursor::{CursorHold, CursorSource};
+use crate::fitness::require_fit;
 use crate::hold::{HoldHold, HoldSource};
 use crate::lease::{LeaseHold, LeaseSource};
 use crate::migrate::require_side;
@@ -24,6 +25,7 @@ pub async fn open_source(config: &Config) -> Result<PostgresSource, Fault> {
     let config = Arc::new(config.clone());
     let session = Session::open(&config, Durable::Soon).await?;
     let table = inspect(&session, &config).await?;
+    require_fit(&session, &config, &table).await?;
     require_side(&session, &config).await?;
     let way = match config.layout.way {
         Way::Lease => Inner::Lease(LeaseSource::open(&config, session, table).await?),

@@ -1,0 +1,178 @@
+//! Whether a table can be claimed from at all, and in its layout's way: asked when a source opens, and told in full by `check`.
+
+use postrider_core::Fault;
+use postrider_core::layout::{Column, Way};
+use tokio_postgres::types::Type;
+
+use crate::config::Config;
+use crate::fault::{Error, fault};
+use crate::session::Session;
+use crate::table::{Kind, Table};
+
+/// Older servers lack what the statements are written with, and nobody maintains them.
+const SERVER_MIN: i32 = 150_000;
+
+/// $1 the table, $2 every part of it.
+const SURROUNDINGS: &str = "\
+select current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), \
+current_setting('transaction_read_only') = 'on', row_security_active($1::oid), \
+exists (select 1 from pg_subscription_rel where srrelid = any($2::oid[])), current_user::text";
+
+/// The sequence that a column's ids are drawn from by the INSERT: of an identity, or of a default's nextval.
+/// $1 the table, $2 the column.
+const SEQUENCE: &str = "\
+select format('%I.%I', n.nspname, c.relname), s.seqcache, s.seqincrement, s.seqcycle \
+from pg_sequence as s join pg_class as c on c.oid = s.seqrelid join pg_namespace as n on n.oid = c.relnamespace \
+where s.seqrelid in ( \
+select d.objid from pg_depend as d join pg_attribute as a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid \
+where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_class'::regclass and d.deptype = 'i' \
+and a.attrelid = $1 and a.attname = $2 \
+union select d.refobjid from pg_depend as d join pg_attrdef as f on f.oid = d.objid \
+join pg_attribute as a on a.attrelid = f.adrelid and a.attnum = f.adnum \
+where d.classid = 'pg_attrdef'::regclass and d.refclassid = 'pg_class'::regclass and a.attrelid = $1 and a.attname = $2)";
+
+/// The sequence that ids are drawn from.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    /// Quoted, with its schema.
+    pub(crate) name: String,
+    pub(crate) cache: i64,
+    pub(crate) increment: i64,
+    pub(crate) cycles: bool,
+}
+
+/// Refuses a table that cannot be claimed from: the first reason of [`refusals`].
+pub(crate) async fn require_fit(session: &Session, config: &Config, table: &Table) -> Result<(), Fault> {
+    let refusals = refusals(session, config, table).await.map_err(|error| fault(&config.place(), error))?;
+    refusals.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Every reason why the table cannot be claimed from in its layout's way.
+pub(crate) async fn refusals(session: &Session, config: &Config, table: &Table) -> Result<Vec<Fault>, Error> {
+    let params = [(&table.oid as _, Type::OID), (&table.tree as _, Type::OID_ARRAY)];
+    let mut found = Vec::new();
+    let mut refuse = |problem: String, remedy: &str| found.push(Fault::new(config.place(), problem, remedy));
+    let is_cursor = config.layout.way == Way::Cursor;
+    if let Some(row) = session.first(SURROUNDINGS, &params).await? {
+        let (number, version): (i32, String) = (row.get(0), row.get(1));
+        if number < SERVER_MIN {
+            refuse(
+                format!("the server is PostgreSQL {version}"),
+                "Upgrade it: PostgreSQL 15 is the oldest that Postrider works with.",
+            );
+        }
+        let (is_standby, is_read_only): (bool, bool) = (row.get(2), row.get(3));
+        if is_standby {
+            refuse(
+                "the server is a hot standby, which nobody can write to, and which shows neither who is about to commit nor in what order".into(),
+                "Connect to the primary; target_session_attrs=read-write in [outbox] url finds it among several hosts.",
+            );
+        } else if is_read_only {
+            refuse(
+                "the database or the user is set to read-only".into(),
+                "A relay writes how far it has come: lift default_transaction_read_only for this user and database.",
+            );
+        }
+        if row.get(4) {
+            let user: String = row.get(6);
+            refuse(
+                format!(
+                    "row-level security applies to the user \"{user}\": rows that a policy hides would never be published"
+                ),
+                "Give the user BYPASSRLS (`alter role … bypassrls`), or disable row-level security on the table.",
+            );
+        }
+        let is_replicated: bool = row.get(5);
+        if is_replicated && is_cursor {
+            refuse(
+                "a subscription writes to the table: its rows arrive in another order than their ids were drawn".into(),
+                "Run the relay at the publisher, or use way = \"lease\" on a status table.",
+            );
+        }
+    }
+    match table.relation {
+        'r' | 'p' => {}
+        'v' | 'm' => refuse(
+            "it is a view".into(),
+            "Name the table behind it: rows are locked, and transactions watched, by the table.",
+        ),
+        _ => refuse(
+            "it is a foreign table".into(),
+            "Connect to the server that has it: only there do locks and transactions show.",
+        ),
+    }
+    if is_cursor {
+        drawn(session, config, table, &mut refuse).await?;
+    }
+    Ok(found)
+}
+
+/// A cursor loses nothing only where the INSERT itself draws the id, one by one, upwards.
+async fn drawn(
+    session: &Session,
+    config: &Config,
+    table: &Table,
+    refuse: &mut impl FnMut(String, &str),
+) -> Result<(), Error> {
+    let Some(id) = config.layout.columns.id.as_ref().and_then(Column::name) else { return Ok(()) };
+    let Some(column) = table.column(id.as_str()) else { return Ok(()) };
+    if column.kind != Kind::Integer {
+        refuse(
+            format!(
+                "way = \"cursor\" reads by a number that grows, and column {} is {}",
+                id.quoted(),
+                column.declared
+            ),
+            "Add a `bigint generated always as identity` column and map it as columns.id, or use way = \"lease\" on a status table.",
+        );
+        return Ok(());
+    }
+    let Some(sequence) = sequence(session, table, id.as_str()).await? else {
+        refuse(
+            format!(
+                "column {} is neither an identity nor has it a nextval default: an id that was not drawn by the INSERT itself can commit behind the cursor's back",
+                id.quoted()
+            ),
+            "Make it an identity: `alter table … alter column … add generated by default as identity`; and let no application set it.",
+        );
+        return Ok(());
+    };
+    let Sequence { name, cache, increment, cycles, .. } = sequence;
+    if cache > 1 {
+        refuse(
+            format!(
+                "sequence {name} hands out ids {cache} at a time (cache): they are drawn long before the INSERT that uses them"
+            ),
+            "alter sequence … cache 1;  and restart the sessions that write.",
+        );
+    }
+    if increment != 1 {
+        refuse(
+            format!("sequence {name} counts by {increment}"),
+            "alter sequence … increment by 1;  an ORM that reserves ids in blocks must be told to stop.",
+        );
+    }
+    if cycles {
+        refuse(
+            format!("sequence {name} starts over at its end: ids would come again"),
+            "alter sequence … no cycle;",
+        );
+    }
+    Ok(())
+}
+
+/// The sequence behind a column, where its INSERT draws from one.
+pub(crate) async fn sequence(
+    session: &Session,
+    table: &Table,
+    column: &str,
+) -> Result<Option<Sequence>, Error> {
+    let params = [(&table.oid as _, Type::OID), (&column as _, Type::TEXT)];
+    let row = session.first(SEQUENCE, &params).await?;
+    Ok(row.map(|row| Sequence {
+        name: row.get(0),
+        cache: row.get(1),
+        increment: row.get(2),
+        cycles: row.get(3),
+    }))
+}
