@@ -45,6 +45,14 @@ impl Args {
         }
     }
 
+    /// Every word left; an unknown option is bad usage.
+    pub(crate) fn words(self) -> Result<Vec<String>, String> {
+        match self.0.iter().find(|word| word.starts_with('-')) {
+            Some(unknown) => Err(format!("there is no option `{unknown}` here")),
+            None => Ok(self.0),
+        }
+    }
+
     /// No word may be left.
     pub(crate) fn none(self) -> Result<(), String> {
         match self.last()? {
@@ -88,5 +96,7 @@ mod tests {
         assert!(args("one two").last().is_err());
         assert!(args("--odd").last().is_err());
         assert!(args("one").none().is_err());
+        assert_eq!(args("one two").words().unwrap().len(), 2);
+        assert!(args("one --odd").words().is_err());
     }
 }

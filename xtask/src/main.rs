@@ -10,6 +10,7 @@ mod deny;
 mod ids;
 mod report;
 mod rules;
+mod services;
 mod sim;
 mod soak;
 mod tally;
@@ -26,7 +27,13 @@ The workshop of Postrider
 Usage: cargo xtask <command> [options]
 
   test [FILTER]     everything that must pass: house rules, formatting, clippy, unit, doc, conformance,
-                    simulation and end-to-end tests; with FILTER only the tests whose names contain it
+                    simulation and end-to-end tests; with FILTER only the tests whose names contain it;
+                    brings up the servers that the tests need, and takes them down afterwards
+                      --all         installs and tests the optional servers too, as CI does
+  services up [NAME...]     starts servers that stay: postgres (the default), postgres15, pgbouncer;
+                            their addresses are in target/services/env, where tests look for them
+  services down [NAME...]   stops them and removes their data, all of them without NAME
+  services status           which of them stand, and where
   rules             the house rules alone
   soak              what takes long
                       --seeds N     simulated seeds (default 10000)
@@ -48,6 +55,7 @@ fn main() -> ExitCode {
         }
         Some("test") => test::main(args),
         Some("rules") => rules::main(args),
+        Some("services") => services::main(args),
         Some("soak") => soak::main(args),
         Some("sim") => sim::main(args),
         Some("deny") => deny::main(args),

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use crate::args::Args;
 use crate::cargo::{cargo, run_tests};
 use crate::report::{Report, seconds};
+use crate::services::{Service, Session};
 use crate::tally::Tally;
+use crate::test::serve;
 
 const SEEDS: u64 = 10_000;
 const MINUTES: u64 = 10;
@@ -19,9 +21,12 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, String> {
     args.none()?;
     let mut report = Report::default();
     report.step(&format!("simulation, {seeds} seeds"), || with_heartbeat(|| simulate(seeds)));
-    report.step(&format!("crash matrix, {minutes} minutes"), || {
-        repeat_crashes(Duration::from_secs(60 * minutes))
-    });
+    if let Some(session) = serve(&mut report, Service::is_at_hand) {
+        report.step(&format!("crash matrix, {minutes} minutes"), || {
+            repeat_crashes(&session, Duration::from_secs(60 * minutes))
+        });
+        report.step("services down", || session.close());
+    }
     Ok(report.close())
 }
 
@@ -31,13 +36,14 @@ fn simulate(seeds: u64) -> Result<(), String> {
 }
 
 /// In the dev profile: a release build has no points to be killed at.
-fn repeat_crashes(span: Duration) -> Result<(), String> {
+fn repeat_crashes(session: &Session, span: Duration) -> Result<(), String> {
     let start = Instant::now();
     let mut rounds = 0;
     while rounds == 0 || start.elapsed() < span {
         rounds += 1;
         println!("    round {rounds}, after {} of {}", seconds(start.elapsed()), seconds(span));
-        run_tests(&mut cargo("test --workspace --no-fail-fast -- crash"), &mut Tally::default())?;
+        let mut tests = cargo("test --workspace --no-fail-fast -- crash");
+        run_tests(session.tell(&mut tests), &mut Tally::default())?;
     }
     println!("    {rounds} rounds");
     Ok(())

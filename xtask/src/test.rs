@@ -6,9 +6,11 @@ use crate::args::Args;
 use crate::cargo::{cargo, colour, program, run, run_tests, succeeds};
 use crate::report::Report;
 use crate::rules;
+use crate::services::{Service, Session};
 use crate::tally::Tally;
 
-pub(crate) fn main(args: Args) -> Result<ExitCode, String> {
+pub(crate) fn main(mut args: Args) -> Result<ExitCode, String> {
+    let all = args.flag("--all") || std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     let filter = args.last()?;
     let mut report = Report::default();
     if filter.is_none() {
@@ -19,16 +21,36 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, String> {
     }
     let mut tally = Tally::default();
     // A build of the tests, not of the binary alone: features are united over what is built, and this is what the tests run.
-    if report.step("build", || run(&mut cargo("test --workspace --no-run"))) {
-        let mut tests = cargo("test --workspace --no-fail-fast --");
-        tests.args(filter).arg(colour());
-        report.step("tests", || run_tests(&mut tests, &mut tally));
-    } else {
+    if !report.step("build", || run(&mut cargo("test --workspace --no-run"))) {
         report.skip("tests", "the build failed");
+    } else if let Some(session) =
+        serve(&mut report, |service| all || filter.is_none() && service.is_at_hand())
+    {
+        let mut tests = cargo("test --workspace --no-fail-fast --");
+        session.tell(&mut tests).args(filter).arg(colour());
+        report.step("tests", || run_tests(&mut tests, &mut tally));
+        report.step("services down", || session.close());
+    } else {
+        report.skip("tests", "the servers that they need are missing");
     }
     let code = report.close();
     println!("\n{}", closing_line(tally, report.failed()));
     Ok(code)
+}
+
+/// The servers that every run needs, and those optional ones that are wanted and can be had.
+pub(crate) fn serve(report: &mut Report, wanted: impl Fn(Service) -> bool) -> Option<Session> {
+    let mut session = None;
+    report.step("services", || session.insert(Session::open()?).bring(Service::Postgres)).then_some(())?;
+    let mut session = session?;
+    for service in [Service::Postgres15, Service::Pgbouncer].into_iter().filter(|service| wanted(*service)) {
+        // What cannot be had is said, and is no fault of the code: its tests say that they did nothing.
+        if let Err(problem) = session.bring(service) {
+            println!("    {}: {problem}", service.name());
+            report.skip(service.name(), "NOT TESTED: it cannot be started, see above");
+        }
+    }
+    Some(session)
 }
 
 /// The tests' sum; steps that failed without a failing test count too, so that no failure ends in `0 failed`.
