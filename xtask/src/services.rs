@@ -6,6 +6,7 @@ mod fetch;
 mod launch;
 mod port;
 mod postgres;
+#[cfg_attr(not(test), allow(dead_code, reason = "shared with crates/servers, which uses the rest"))]
 mod process;
 mod session;
 mod state;
@@ -22,6 +23,9 @@ use crate::cargo::target;
 use env::Env;
 use launch::{Launched, Place};
 use process::Process;
+
+/// The variable that holds the folder of all data; under `/tmp` when who runs the servers cannot get to `target`.
+const DATA: &str = "POSTRIDER_SERVICES_DATA";
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,22 +21,8 @@ pub(crate) const PGBOUNCER_URL: &str = "POSTRIDER_TEST_PGBOUNCER_URL";
 const VERSION: &str = "18.6.0";
 const DEBIAN_BIN: &str = "/usr/lib/postgresql/15/bin";
 
-/// Nothing here survives the machine, and everything survives the server: the system writes what a killed one left.
-const SETTINGS: &str = "
-listen_addresses = '127.0.0.1'
-unix_socket_directories = ''
-max_connections = 400
-max_prepared_transactions = 50
-max_locks_per_transaction = 256
-wal_level = logical
-max_wal_senders = 50
-max_replication_slots = 50
-max_wal_size = '512MB'
-shared_buffers = '64MB'
-fsync = off
-# Segments in shared memory would outlive a killed server.
-dynamic_shared_memory_type = mmap
-";
+/// Private servers of tests have the same.
+const SETTINGS: &str = include_str!("postgres.conf");
 
 /// PostgreSQL 18.
 pub(crate) fn start(place: &Place) -> Result<Started, String> {

@@ -41,8 +41,20 @@ impl Process {
     }
 }
 
+/// The living children of a process.
+pub(crate) fn children(parent: u32) -> Vec<Process> {
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| parent_of(*pid) == Some(parent)).filter_map(Process::of).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    line.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// The standard library sends signals to children only, and only one of them.
-fn send(pid: u32, signal: &str) {
+pub(crate) fn send(pid: u32, signal: &str) {
     // It may have ended by itself since we looked: that is what is wanted.
     let _ = Command::new("sh").args(["-c", &format!("kill -s {signal} {pid} 2>/dev/null")]).status();
 }
@@ -73,6 +85,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("300").spawn().unwrap();
         let process = Process::of(child.id()).unwrap();
         assert!(process.lives());
+        assert!(children(std::process::id()).contains(&process));
         assert!(!Process { started: process.started + 1, ..process }.lives());
         process.end("TERM").unwrap();
         assert!(!process.lives());

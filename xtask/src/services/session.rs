@@ -6,7 +6,7 @@ use super::env::Env;
 use super::launch::remove;
 use super::process::Process;
 use super::state::Standing;
-use super::{Home, Service, Started};
+use super::{DATA, Home, Service, Started};
 
 const RUN: &str = "run-";
 
@@ -25,7 +25,13 @@ impl Session {
         let _alone = home.lock()?;
         sweep(&home)?;
         let run = format!("{RUN}{}", std::process::id());
-        Ok(Self { home, run, started: Vec::new(), env: Env::default() })
+        let mut env = Env::default();
+        // The private servers of tests lie there too: what a killed run leaves, the next one sweeps away.
+        let folder = home.data.join(&run);
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+        env.set(DATA, folder.to_string_lossy());
+        Ok(Self { home, run, started: Vec::new(), env })
     }
 
     /// The user's own server, one that stands, or a new one.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::env::Env;
 use super::process::Process;
-use super::{Home, Service, Started};
+use super::{DATA, Home, Service, Started};
 
 const PROCESSES: &str = "processes";
 const SIGNAL: &str = "signal";
@@ -50,9 +50,7 @@ pub(crate) fn note(home: &Home, service: Service, started: &Started) -> Result<(
 /// Writes the addresses of all servers that stand to where tests look for them.
 pub(crate) fn tell(home: &Home) -> Result<(), String> {
     let mut env = Env::default();
-    if home.data != home.target {
-        env.set("POSTRIDER_SERVICES_DATA", home.data.to_string_lossy());
-    }
+    env.set(DATA, home.data.to_string_lossy());
     let standing = Service::ALL.into_iter().filter_map(|service| Standing::find(home, service));
     standing.filter(Standing::lives).for_each(|standing| env.extend(&standing.env));
     env.write(&home.env_file())
