@@ -31,21 +31,22 @@ fn databases_are_made_side_by_side_and_go_with_their_tests() {
     assert!(names.iter().all(|name| !known(name)));
 }
 
+/// On a server of its own: a slot is made only when no transaction of any other test is open.
 #[test]
 fn a_database_is_dropped_in_spite_of_clients_prepared_transactions_and_slots() {
+    let server = PrivatePostgres::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let name = runtime.block_on(async {
-        let database = Database::create().await;
+    runtime.block_on(async {
+        let database = Database::create_on(&server.url()).await;
+        database.query("select pg_create_logical_replication_slot('s', 'pgoutput')");
+        database.query("begin; create table p (id int); prepare transaction 'it''s mine'");
         let (client, connection) =
             tokio_postgres::connect(&database.url(), tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute("create table t (id int); begin; insert into t values (1)").await.unwrap();
-        database.query("begin; create table p (id int); prepare transaction 'it''s mine'");
-        database
-            .query(&format!("select pg_create_logical_replication_slot('{}', 'pgoutput')", database.name()));
-        database.name().to_owned()
     });
-    assert!(!known(&name));
+    let left = "select count(*) from pg_database where datname like 'postrider%'";
+    assert_eq!(one(&server.query(left)), "0");
 }
 
 #[test]
