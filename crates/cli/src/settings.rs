@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::layout::{Interval, Layout};
+use postrider_core::layout::Layout;
 use postrider_core::route::Router;
 use postrider_core::{breaker, retry};
 use postrider_relay::{Poll, Settings};
@@ -13,15 +13,15 @@ use crate::config::file::{self, Keep};
 
 /// How the relay runs.
 pub(crate) fn settings(config: &Config, layout: &Layout) -> Settings {
-    let (relay, default) = (&config.relay, Settings::default());
+    let (relay, default) = (&config.relay, Settings::of(layout));
     Settings {
-        batch_entries: relay.batch_entries.map_or(layout.batch, |entries| entries as usize),
+        batch_entries: relay.batch_entries.map_or(default.batch_entries, |entries| entries as usize),
         in_flight_bytes: relay.in_flight_bytes.unwrap_or(default.in_flight_bytes),
         publish_deadline: relay.publish_deadline.unwrap_or(default.publish_deadline),
-        poll: poll(relay.poll, layout.interval),
+        poll: relay.poll.map_or(default.poll, poll),
         retry: retry::Policy {
-            retries_max: config.retry.retries_max.unwrap_or(layout.retry.retries_max),
-            backoff: config.retry.backoff.clone().unwrap_or_else(|| layout.retry.backoff.clone()),
+            retries_max: config.retry.retries_max.unwrap_or(default.retry.retries_max),
+            backoff: config.retry.backoff.clone().unwrap_or(default.retry.backoff),
         },
         breaker: breaker(&config.breaker),
         stop_timeout: relay.stop_timeout.unwrap_or(default.stop_timeout),
@@ -44,11 +44,10 @@ pub(crate) fn retention(config: &Config, layout: &Layout) -> Option<Duration> {
     }
 }
 
-fn poll(given: Option<file::Poll>, layout: Interval) -> Poll {
-    match (given, layout) {
-        (Some(file::Poll::Every(span)), _) | (None, Interval::Every(span)) => Poll::Every(span),
-        (Some(file::Poll::Adaptive { busy, idle }), _) => Poll::Adaptive { busy, idle },
-        (None, Interval::Adaptive) => Poll::default(),
+fn poll(given: file::Poll) -> Poll {
+    match given {
+        file::Poll::Every(span) => Poll::Every(span),
+        file::Poll::Adaptive { busy, idle } => Poll::Adaptive { busy, idle },
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`Relay::run`] is one future that spawns nothing: dropping it is a crash, and the simulation polls it on a clock of its own.
 
 mod breakers;
+mod builder;
 mod claim;
 mod claims;
 mod end;
@@ -21,6 +22,7 @@ mod system;
 mod tend;
 mod wake;
 
+pub use builder::Builder;
 pub use observe::{Observer, Quiet, Step};
 pub use relay::{Chance, Ended, Relay, Summary};
 pub use settings::{Poll, Settings};

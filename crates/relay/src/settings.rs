@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use postrider_core::layout::{Interval, Layout};
 use postrider_core::{breaker, limits, retry};
 
 /// How a relay runs. The defaults are what most want.
@@ -60,5 +61,17 @@ impl Default for Settings {
             stop_timeout: limits::STOP_TIMEOUT,
             until_empty: None,
         }
+    }
+}
+
+impl Settings {
+    /// What a layout sets by itself: interval, batch and retries.
+    #[must_use]
+    pub fn of(layout: &Layout) -> Self {
+        let poll = match layout.interval {
+            Interval::Every(span) => Poll::Every(span),
+            Interval::Adaptive => Poll::default(),
+        };
+        Self { batch_entries: layout.batch, poll, retry: layout.retry.clone(), ..Self::default() }
     }
 }
