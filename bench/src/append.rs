@@ -60,10 +60,10 @@ pub(crate) fn append(transactions: usize, runs: usize, report: &mut Report) -> O
     let sealed: Way<'_, Box<dyn Error>> =
         Box::new(|| commit(&|to| Ok(append.append(to, &seal(&event)?).map(drop)?)));
     let [without, by_hand, appended, sealed] = interleave(runs, [without, by_hand, appended, sealed])?;
-    report.line("hand-written insert of the same bytes", transactions, by_hand, by_hand, None);
-    report.line("append", transactions, appended, by_hand, None);
-    report.line("append of an event that is serialised for it", transactions, sealed, by_hand, None);
-    report.line("the transaction without any event", transactions, without, by_hand, None);
+    report.line("hand-written insert of the same bytes", transactions, &by_hand, &by_hand, None);
+    report.line("append", transactions, &appended, &by_hand, None);
+    report.line("append of an event that is serialised for it", transactions, &sealed, &by_hand, None);
+    report.line("the transaction without any event", transactions, &without, &by_hand, None);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The bare loops: the statements that the relay runs, with nothing around them.
 
+use postrider_sqlite::{CursorStatements, LeaseStatements};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row, TransactionBehavior};
 
@@ -21,14 +22,8 @@ pub(crate) enum Take {
 /// Reads the native table by id; one write of the position per batch.
 pub(crate) fn cursor(outbox: &Outbox, rows: usize, take: Take) -> Result<()> {
     let connection = outbox.connect()?;
-    let mut read = connection.prepare(
-        "select t.id, t.event_id, t.type, t.source, t.aggregate_type, t.aggregate_id, t.key, t.time, \
-         t.content_type, t.trace, t.trace_state, t.sequence, t.extensions, t.payload \
-         from outbox as t where t.id > ?1 order by t.id limit ?2",
-    )?;
-    let mut write = connection.prepare(
-        "update postrider_position set position = ?2, claimed = ?3, returned = ?4 where outbox = ?1",
-    )?;
+    let sql = CursorStatements::new(&outbox.layout);
+    let (mut read, mut write) = (connection.prepare(&sql.after)?, connection.prepare(&sql.write_position)?);
     let (mut position, mut seen) = (0i64, 0);
     loop {
         let batch = Batch::read(&mut read, (position, BATCH_ENTRIES as i64), BATCH_ENTRIES, take)?;
@@ -42,62 +37,39 @@ pub(crate) fn cursor(outbox: &Outbox, rows: usize, take: Take) -> Result<()> {
 }
 
 /// Claims rows of a status table and settles them, two transactions per batch.
-pub(crate) fn lease(outbox: &Outbox, rows: usize) -> Result<()> {
+pub(crate) fn lease(outbox: &Outbox, rows: usize, take: Take) -> Result<()> {
     let mut connection = outbox.connect()?;
+    let sql = LeaseStatements::new(&outbox.layout).expect("the layout has a status");
     let (mut after, mut seen) = (0i64, 0);
     loop {
-        let batch = claim(&mut connection, after)?;
+        let batch = claim(&mut connection, &sql, after, take)?;
         let Some(last) = batch.ids.last() else { break };
         after = *last;
         seen += batch.ids.len();
-        settle(&mut connection, &batch.ids)?;
+        settle(&mut connection, &sql, &batch.ids)?;
     }
     assert_eq!(seen, rows, "the bare loop settles every row");
     Ok(())
 }
 
-fn claim(connection: &mut Connection, after: i64) -> Result<Batch> {
+fn claim(connection: &mut Connection, sql: &LeaseStatements, after: i64, take: Take) -> Result<Batch> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let batch = Batch::read(
-        &mut *transaction.prepare_cached(
-            "select t.id, t.id, t.event_type, null, t.aggregate_type, t.aggregate_id, null, t.created_at, \
-             null, null, null, null, null, t.payload, s.retries, null, s.not_before, s.leased_until, 0, null, null \
-             from outbox as t left join postrider_entries as s on s.outbox = ?1 and s.entry = +t.id \
-             where t.status = 'NEW' and typeof(t.id) in ('integer', 'text') and ?2 is null and t.id > ?3 \
-             order by 1",
-        )?,
+        &mut *transaction.prepare_cached(&sql.scan_on)?,
         ("outbox", None::<i64>, after),
         BATCH_ENTRIES,
-        Take::Nothing,
+        take,
     )?;
-    transaction
-        .prepare_cached(
-            "insert into postrider_entries (outbox, entry, owner, leased_until, fence) \
-             select ?1, value, ?3, ?4, ?5 from json_each(?2) where true \
-             on conflict (outbox, entry) do update \
-             set owner = excluded.owner, leased_until = excluded.leased_until, fence = excluded.fence",
-        )?
-        .execute(("outbox", json(&batch.ids), "bench", i64::MAX, 1))?;
+    transaction.prepare_cached(&sql.mark)?.execute(("outbox", json(&batch.ids), "bench", i64::MAX, 1))?;
     transaction.commit()?;
     Ok(batch)
 }
 
-fn settle(connection: &mut Connection, ids: &[i64]) -> Result<()> {
+fn settle(connection: &mut Connection, sql: &LeaseStatements, ids: &[i64]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let rows = json_rows(ids);
-    transaction
-        .prepare_cached(
-            "delete from postrider_entries \
-             where outbox = ?1 and entry in (select value ->> 0 from json_each(?2)) \
-             and owner = ?3 and fence = ?4 and leased_until is not null",
-        )?
-        .execute(("outbox", &rows, "bench", 1))?;
-    transaction
-        .prepare_cached(
-            "update outbox as t set status = 'SENT', sent_at = ?2 \
-             where t.id in (select value ->> 0 from json_each(?1))",
-        )?
-        .execute((&rows, "2026-01-01T00:00:01Z"))?;
+    transaction.prepare_cached(&sql.published)?.execute(("outbox", &rows, "bench", 1))?;
+    transaction.prepare_cached(&sql.published_table)?.execute(("outbox", &rows, "2026-01-01T00:00:01Z"))?;
     transaction.commit()
 }
 

@@ -37,16 +37,16 @@ struct Scale {
 }
 
 const FULL: Scale = Scale {
-    runs: 7,
+    runs: 11,
     cursor_rows: 400_000,
-    lease_rows: 200_000,
+    lease_rows: 100_000,
     transactions: 20_000,
     pending_entries: 1_000_000,
 };
 const QUICK: Scale = Scale {
-    runs: 5,
+    runs: 9,
     cursor_rows: 100_000,
-    lease_rows: 40_000,
+    lease_rows: 30_000,
     transactions: 4_000,
     pending_entries: 100_000,
 };

@@ -7,7 +7,7 @@ use postrider_relay::SystemClock;
 use rustix::time::{ClockId, clock_gettime};
 
 /// What one run cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
     /// Of all threads of this process.
@@ -44,28 +44,43 @@ pub(crate) fn busiest(name: &str) -> Duration {
 /// One way of doing the same work, over and over.
 pub(crate) type Way<'a, E> = Box<dyn FnMut() -> Result<Cost, E> + 'a>;
 
-/// The median cost of each way. They take turns, so that a busy machine slows all of them alike; the first turn of each only
-/// warms the caches.
-pub(crate) fn interleave<E, const N: usize>(runs: usize, mut ways: [Way<'_, E>; N]) -> Result<[Cost; N], E> {
-    let mut costs: [Vec<Cost>; N] = std::array::from_fn(|_| Vec::with_capacity(runs));
+/// What each turn of a way cost.
+#[derive(Debug, Default)]
+pub(crate) struct Costs(Vec<Cost>);
+
+/// They take turns, so that a busy machine slows all of them alike, and each turn begins with another one, so that none
+/// always comes behind the same. The first turn of each only warms the caches.
+pub(crate) fn interleave<E, const N: usize>(runs: usize, mut ways: [Way<'_, E>; N]) -> Result<[Costs; N], E> {
+    let mut costs: [Costs; N] = std::array::from_fn(|_| Costs::default());
     for turn in 0..=runs {
-        for (way, costs) in ways.iter_mut().zip(&mut costs) {
-            let cost = way()?;
+        for place in 0..N {
+            let way = (turn + place) % N;
+            let cost = ways[way]()?;
             if turn > 0 {
-                costs.push(cost);
+                costs[way].0.push(cost);
             }
         }
     }
-    Ok(costs.map(|costs| Cost {
-        wall: median(costs.iter().map(|cost| cost.wall)),
-        cpu: median(costs.iter().map(|cost| cost.cpu)),
-        busiest: median(costs.iter().map(|cost| cost.busiest)),
-    }))
+    Ok(costs)
 }
 
-fn median(values: impl Iterator<Item = Duration>) -> Duration {
-    let mut values: Vec<Duration> = values.collect();
-    values.sort_unstable();
+impl Costs {
+    /// The median of one figure.
+    pub(crate) fn median(&self, figure: impl Fn(&Cost) -> Duration) -> f64 {
+        median(self.0.iter().map(|cost| figure(cost).as_secs_f64()))
+    }
+
+    /// How much less this took than `first` did in the same turn: the median over all turns, which one turn on a busy
+    /// machine does not move.
+    pub(crate) fn ratio(&self, first: &Self, figure: impl Fn(&Cost) -> Duration) -> f64 {
+        let pairs = first.0.iter().zip(&self.0);
+        median(pairs.map(|(first, this)| figure(first).as_secs_f64() / figure(this).as_secs_f64()))
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
@@ -73,4 +88,36 @@ fn time(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(walls_ms: &[u64]) -> Costs {
+        let cost = |ms: &u64| Cost { wall: Duration::from_millis(*ms), ..Cost::default() };
+        Costs(walls_ms.iter().map(cost).collect())
+    }
+
+    #[test]
+    fn one_slow_turn_moves_no_ratio() {
+        let (first, other) = (costs(&[10, 90, 10]), costs(&[20, 180, 900]));
+        assert!((other.ratio(&first, |cost| cost.wall) - 0.5).abs() < 1e-9);
+        assert!((other.median(|cost| cost.wall) - 0.18).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_turn_begins_with_another_way() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let way = |name: char| -> Way<'_, ()> {
+            let order = &order;
+            Box::new(move || {
+                order.borrow_mut().push(name);
+                Ok(Cost::default())
+            })
+        };
+        let [a, b] = interleave(2, [way('a'), way('b')]).unwrap();
+        assert_eq!(order.borrow().iter().collect::<String>(), "abbaab");
+        assert_eq!((a.0.len(), b.0.len()), (2, 2));
+    }
 }

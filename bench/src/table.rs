@@ -2,9 +2,8 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use crate::measure::Cost;
+use crate::measure::Costs;
 
 /// Gathers what was required and missed.
 #[derive(Debug, Default)]
@@ -15,7 +14,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn open(&self) {
         print(
-            "ratio    the rate against the first line of its table, medians of interleaved runs\n\
+            "ratio    the rate against the first line of its table, turn by turn: the median of interleaved turns\n\
              thread   the same by the CPU time of the busiest thread\n\
              CPU      the same by the CPU time of all threads\n\
              Rates and µs are this machine's.\n",
@@ -36,15 +35,22 @@ impl Report {
     }
 
     /// One way of doing the same work as `first`; its ratio must be `at_least` that, where one is given.
-    pub(crate) fn line(&mut self, name: &str, works: usize, cost: Cost, first: Cost, at_least: Option<f64>) {
-        let ratio = first.wall.as_secs_f64() / cost.wall.as_secs_f64();
+    pub(crate) fn line(
+        &mut self,
+        name: &str,
+        works: usize,
+        costs: &Costs,
+        first: &Costs,
+        at_least: Option<f64>,
+    ) {
+        let ratio = costs.ratio(first, |cost| cost.wall);
         let required = at_least.map_or(String::new(), |least| format!("  (at least {least:.2})"));
         print(&format!(
             "{name:<46}{ratio:>7.2}{:>8.2}{:>8.2}{:>12.0}{:>13.2}{required}\n",
-            first.busiest.as_secs_f64() / cost.busiest.as_secs_f64(),
-            first.cpu.as_secs_f64() / cost.cpu.as_secs_f64(),
-            works as f64 / cost.wall.as_secs_f64(),
-            each(cost.cpu, works),
+            costs.ratio(first, |cost| cost.busiest),
+            costs.ratio(first, |cost| cost.cpu),
+            works as f64 / costs.median(|cost| cost.wall),
+            costs.median(|cost| cost.cpu) * 1e6 / works as f64,
         ));
         if let Some(least) = at_least.filter(|least| ratio < *least) {
             self.missed.push(format!("{name}: {ratio:.2}, at least {least:.2} is required"));
@@ -71,10 +77,6 @@ impl Report {
         }
         ExitCode::FAILURE
     }
-}
-
-fn each(cost: Duration, works: usize) -> f64 {
-    cost.as_secs_f64() * 1e6 / works as f64
 }
 
 /// Prints, and minds no reader that has gone.

@@ -42,7 +42,7 @@ fn repeat_crashes(session: &Session, span: Duration) -> Result<(), String> {
     while rounds == 0 || start.elapsed() < span {
         rounds += 1;
         println!("    round {rounds}, after {} of {}", seconds(start.elapsed()), seconds(span));
-        let mut tests = cargo("test --workspace --no-fail-fast -- crash");
+        let mut tests = cargo("test --workspace --tests --no-fail-fast -- crash");
         run_tests(session.tell(&mut tests), &mut Tally::default())?;
     }
     println!("    {rounds} rounds");

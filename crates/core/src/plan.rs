@@ -106,7 +106,8 @@ fn malformed(envelope: &Envelope) -> Option<String> {
         if value.is_empty() {
             return Some(format!("the event's {name} is empty; CloudEvents needs one"));
         }
-        let control = value.bytes().any(|byte| byte < b' ' || byte == 0x7f);
+        // Every byte, without a branch: this is asked of every event, and mostly in vain.
+        let control = value.bytes().fold(false, |found, byte| found | (byte < b' ') | (byte == 0x7f));
         control.then(|| format!("the event's {name} holds a control character; CloudEvents forbids it"))
     })
 }

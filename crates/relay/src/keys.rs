@@ -1,9 +1,10 @@
 //! The keys that a relay has in hand: who is in flight, who waits behind it, who broke.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
-use postrider_core::Key;
 use postrider_core::plan::TopicNo;
+use postrider_core::{Key, Text};
 
 use crate::claims::{ClaimNo, Ticket};
 use crate::publish::ShipmentNo;
@@ -14,16 +15,18 @@ pub(crate) struct KeyNo(u32);
 
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    numbers: HashMap<Key, KeyNo>,
+    numbers: HashMap<Arc<Key>, KeyNo>,
     states: Vec<KeyState>,
     free: Vec<KeyNo>,
     broken: usize,
     lingering: BTreeSet<KeyNo>,
+    /// The scope of the last new key: mostly the next one has the same, and shares it.
+    scope: Text,
 }
 
 #[derive(Debug)]
 pub(crate) struct KeyState {
-    key: Key,
+    key: Arc<Key>,
     /// Entries claimed and not yet settled durably.
     unsettled: u32,
     /// Messages without a verdict.
@@ -44,9 +47,12 @@ impl Keys {
             return *number;
         }
         // A copy: the entry's own text would keep its whole batch alive for as long as the key is busy.
-        let key = key.owned();
+        if self.scope != key.scope {
+            self.scope = Text::from(&*key.scope);
+        }
+        let key = Arc::new(Key { scope: self.scope.clone(), id: Text::from(&*key.id) });
         let state = KeyState {
-            key: key.clone(),
+            key: Arc::clone(&key),
             unsettled: 1,
             in_flight: 0,
             call: (ShipmentNo::default(), TopicNo(0)),
@@ -148,6 +154,6 @@ impl Keys {
             .take_while(move |_| any)
             .map(|number| &self.states[number.0 as usize])
             .filter(|state| state.broken)
-            .map(|state| &state.key)
+            .map(|state| &*state.key)
     }
 }

@@ -119,11 +119,8 @@ impl CursorWay {
                     return Err(failed(error));
                 }
             }
-            let hold = Hold {
-                claim: i64::try_from(claim).unwrap_or(i64::MAX),
-                fence: self.fence.held().unwrap_or(0),
-                file: 0,
-            };
+            let number = i64::try_from(claim).unwrap_or(i64::MAX);
+            let hold = Hold::new(number, self.fence.held().unwrap_or(0));
             return Ok(Answer::Unread { hold, rows: page.taken, more: page.more });
         }
     }
@@ -259,6 +256,11 @@ impl CursorWay {
         }
     }
 
+    /// Whether every entry of a claim is settled.
+    pub(crate) fn is_settled(&self, hold: &Hold) -> bool {
+        self.loaded.as_ref().is_some_and(|loaded| loaded.is_settled(hold.number()))
+    }
+
     fn drop_claim(&mut self, claim: u64) {
         if let Some(loaded) = &mut self.loaded {
             loaded.drop_claim(claim);
@@ -269,10 +271,7 @@ impl CursorWay {
         let claims: Vec<u64> = self.loaded.iter().flat_map(|loaded| loaded.open.keys().copied()).collect();
         let fence = self.fence.held().unwrap_or(0);
         for claim in claims {
-            self.release(
-                connection,
-                &Hold { claim: i64::try_from(claim).unwrap_or(i64::MAX), fence, file: 0 },
-            )?;
+            self.release(connection, &Hold::new(i64::try_from(claim).unwrap_or(i64::MAX), fence))?;
         }
         self.fence.give_up(connection).map_err(|error| source_error(&self.place, error))?;
         self.forget();

@@ -227,7 +227,7 @@ impl LeaseWay {
         }
         self.claims = claim;
         self.open.insert(claim, Open::new(&found, self.until(now)));
-        let hold = Hold { claim, fence: self.fence.as_ref().and_then(Fence::held).unwrap_or(0), file: 0 };
+        let hold = Hold::new(claim, self.fence.as_ref().and_then(Fence::held).unwrap_or(0));
         Claimed::Batch(Claim { hold, entries: found.entries, more: found.idle.more })
     }
 
@@ -365,11 +365,16 @@ impl LeaseWay {
         }
     }
 
+    /// Whether every entry of a claim is settled.
+    pub(crate) fn is_settled(&self, hold: &Hold) -> bool {
+        self.open.get(&hold.claim).is_some_and(|open| open.left().next().is_none())
+    }
+
     pub(crate) fn retire(&mut self, connection: &mut Connection, now: Timestamp) -> Result<(), SourceError> {
         let claims: Vec<i64> = self.open.keys().copied().collect();
         let fence = self.fence.as_ref().and_then(Fence::held).unwrap_or(0);
         for claim in claims {
-            self.release(connection, now, &Hold { claim, fence, file: 0 })?;
+            self.release(connection, now, &Hold::new(claim, fence))?;
         }
         if let Some(fence) = &mut self.fence {
             fence.give_up(connection).map_err(|error| source_error(&self.place, error))?;

@@ -48,4 +48,6 @@ pub use postrider_core::Start;
 pub use postrider_core::append::{AppendError, Appended};
 pub use postrider_core::finding::{Finding, Weight};
 pub use source::{Hold, SqliteSource, open_source};
+#[doc(hidden)]
+pub use sql::{CursorStatements, LeaseStatements};
 pub use store::{SqliteStore, open_store};

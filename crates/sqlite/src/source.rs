@@ -46,15 +46,22 @@ pub struct Hold {
     pub(crate) fence: i64,
     /// Which file it is of: one that took another's place counts its claims and fences anew.
     pub(crate) file: u64,
+    /// Whether every entry of it is known to be settled: then there is nothing left to write for it.
+    pub(crate) settled: bool,
 }
 
 impl Hold {
+    /// A claim of the file that is open.
+    pub(crate) fn new(claim: i64, fence: i64) -> Self {
+        Self { claim, fence, file: 0, settled: false }
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.claim.unsigned_abs()
     }
 
     fn copy(&self) -> Self {
-        Self { claim: self.claim, fence: self.fence, file: self.file }
+        Self { claim: self.claim, fence: self.fence, file: self.file, settled: self.settled }
     }
 }
 
@@ -153,20 +160,31 @@ impl Source for SqliteSource {
     }
 
     async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
-        let (hold, settlements) = (hold.copy(), settlements.to_vec());
-        self.worker
+        let (copy, settlements) = (hold.copy(), settlements.to_vec());
+        hold.settled = self
+            .worker
             .run(move |state| {
                 let now = state.clock.now();
-                let Opened { connection, holding, .. } = state.of(&hold)?;
+                let Opened { connection, holding, .. } = state.of(&copy)?;
                 match holding {
-                    Holding::Lease(way) => way.settle(connection, now, &hold, &settlements),
-                    Holding::Cursor(way) => way.settle(connection, now, &hold, &settlements),
+                    Holding::Lease(way) => way.settle(connection, now, &copy, &settlements)?,
+                    Holding::Cursor(way) => way.settle(connection, now, &copy, &settlements)?,
                 }
+                Ok(match holding {
+                    Holding::Lease(way) => way.is_settled(&copy),
+                    Holding::Cursor(way) => way.is_settled(&copy),
+                })
             })
-            .await
+            .await?;
+        Ok(())
     }
 
     async fn release(&self, hold: Hold) -> Result<(), SourceError> {
+        // All of it was written with its last settlement: the thread only has to forget it, and nobody waits for that.
+        if hold.settled {
+            self.worker.post(move |state| drop(state.release(&hold)));
+            return Ok(());
+        }
         self.worker.run(move |state| state.release(&hold)).await
     }
 

@@ -84,7 +84,11 @@ impl Taken {
         let mut entries = Vec::with_capacity(self.retries.len());
         let mut decoding = self.rows.decoder.begin();
         for (row, retries) in self.rows.rows.iter().zip(self.retries) {
-            entries.extend(retries.map(|retries| Entry { retries, ..decoding.entry(row) }));
+            if let Some(retries) = retries {
+                let mut entry = decoding.entry(row);
+                entry.retries = retries;
+                entries.push(entry);
+            }
         }
         entries
     }
@@ -152,18 +156,16 @@ impl Loaded {
     /// What became of rows of a claim; what is settled already stays so.
     pub fn settle(&mut self, claim: u64, now: Timestamp, settlements: &[(usize, Settlement)]) {
         let Some(ids) = self.open.get_mut(&claim) else { return };
+        let returned = &mut self.returned;
         let fresh = settlements.iter().filter_map(|(index, settlement)| {
-            let id = ids.get(*index).copied().filter(|id| *id != SETTLED)?;
-            Some((*index, id, settlement))
-        });
-        let fresh: Vec<_> = fresh.collect();
-        self.cursor.settle(claim, now, fresh.iter().map(|(_, id, settlement)| (*id, *settlement)));
-        for (index, id, settlement) in fresh {
-            ids[index] = SETTLED;
+            let id = ids.get_mut(*index).filter(|id| **id != SETTLED)?;
+            let id = std::mem::replace(id, SETTLED);
             if *settlement == Settlement::Released {
-                self.returned.insert(id);
+                returned.insert(id);
             }
-        }
+            Some((id, settlement))
+        });
+        self.cursor.settle(claim, now, fresh);
     }
 
     /// Marked rows that are settled or given back by now.

@@ -20,9 +20,9 @@ impl Outs {
     }
 
     pub(super) fn insert(&mut self, id: i64, out: Out) {
-        self.len += usize::from(!self.contains(id));
+        self.len += 1;
         match self.find(id) {
-            Ok(at) => self.rows[at].1 = Some(out),
+            Ok(at) => self.len -= usize::from(self.rows[at].1.replace(out).is_some()),
             Err(at) if at == self.rows.len() => self.rows.push_back((id, Some(out))),
             Err(at) => self.rows.insert(at, (id, Some(out))),
         }

@@ -4,6 +4,7 @@ mod append;
 mod cursor;
 mod depth;
 mod fields;
+mod hot;
 mod lease;
 mod store;
 
@@ -12,6 +13,7 @@ use postrider_core::Layout;
 pub(crate) use append::{AppendSql, ID_COLUMN};
 pub(crate) use cursor::CursorSql;
 pub(crate) use depth::DepthSql;
+pub use hot::{CursorStatements, LeaseStatements};
 pub(crate) use lease::{LeaseSql, form, state};
 pub(crate) use store::{StoreSql, seen};
 
