@@ -43,6 +43,8 @@ fn repeat_crashes(session: &Session, span: Duration) -> Result<(), String> {
         rounds += 1;
         println!("    round {rounds}, after {} of {}", seconds(start.elapsed()), seconds(span));
         let mut tests = cargo("test --workspace --tests --no-fail-fast -- crash");
+        // The whole product, where `cargo xtask test` takes turns.
+        tests.env("POSTRIDER_SOAK", "1");
         run_tests(session.tell(&mut tests), &mut Tally::default())?;
     }
     println!("    {rounds} rounds");

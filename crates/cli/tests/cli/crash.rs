@@ -10,7 +10,7 @@ const LEASE_TTL: &str = "500ms";
 /// At the first passing nothing has been settled yet; at the second, something has.
 fn crash_everywhere(road: Road, passing: u32) {
     std::thread::scope(|scope| {
-        for point in POINTS {
+        for point in POINTS.iter().filter(|point| road.passes(point)) {
             scope.spawn(move || crash(road, point, passing));
         }
     });
@@ -42,7 +42,7 @@ fn crash(road: Road, point: &str, passing: u32) {
 fn check_duplicates(point: &str, duplicates: usize) {
     match point {
         "claimed" | "planned" | "file.locked" => assert_eq!(duplicates, 0, "killed at {point}"),
-        "file.written" | "file.synced" | "judged" | "sqlite.settling" => {
+        "file.written" | "file.synced" | "judged" | "sqlite.settling" | "postgres.settling" => {
             assert!(duplicates > 0, "killed at {point}, and nothing came again");
         }
         _ => {}
@@ -67,4 +67,20 @@ fn lease_killed_at_the_first_passing_of_every_point() {
 #[test]
 fn lease_killed_at_the_second_passing_of_every_point() {
     crash_everywhere(Road::Lease, 2);
+}
+
+/// Each point once per way on a server; `cargo xtask soak` has the rest of the product.
+#[test]
+fn postgres_cursor_killed_at_every_point() {
+    crash_everywhere(Road::PostgresCursor, 1);
+}
+
+#[test]
+fn postgres_lease_killed_at_every_point() {
+    crash_everywhere(Road::PostgresLease, 1);
+}
+
+#[test]
+fn postgres_hold_killed_at_every_point() {
+    crash_everywhere(Road::PostgresHold, 1);
 }

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod crash;
+mod crash_server;
 mod demo;
 mod newcomer;
 mod operator;

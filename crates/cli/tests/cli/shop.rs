@@ -2,18 +2,24 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::world::World;
 
-/// The two ways of claiming that SQLite has.
-#[derive(Clone, Copy, Debug)]
+/// The ways of claiming, on the databases that have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Road {
     /// The native layout, by cursor.
     Cursor,
     /// A status table of the shop's own, by lease.
     Lease,
+    /// The native layout on PostgreSQL.
+    PostgresCursor,
+    /// A status table on PostgreSQL, by lease.
+    PostgresLease,
+    /// The same by row locks, which keep no order.
+    PostgresHold,
 }
 
 const STATUS_TABLE: &str = "
@@ -46,49 +52,148 @@ published = "SENT"
 dead = "FAILED"
 "#;
 
+/// The same for PostgreSQL.
+const STATUS_TABLE_POSTGRES: &str = "
+    create table shop_outbox (
+        id bigint generated always as identity primary key, event_id text not null, kind text not null,
+        order_id text not null, body jsonb not null, happened_at timestamptz not null, status text not null default 'NEW'
+    );
+    create index shop_outbox_status on shop_outbox (status, id);
+";
+
 /// What was committed, and what was rolled back.
 pub(crate) struct Shop<'w> {
     world: &'w World,
     road: Road,
-    database: Connection,
+    till: Till<'w>,
     numbers: HashMap<u32, u32>,
     written: u32,
     committed: HashMap<String, (u32, u32)>,
     rolled_back: Vec<String>,
 }
 
+/// Where the shop writes.
+enum Till<'w> {
+    Sqlite(Connection),
+    Postgres(&'w postrider_servers::Database),
+}
+
+/// One row that is written.
+struct Row {
+    id: String,
+    order: u32,
+    number: u32,
+}
+
 impl Road {
     /// A world with the tables and a configuration.
     pub(crate) fn world(self, lease_ttl: &str, batch_entries: u32) -> World {
-        let world = World::new();
-        let layout = match self {
-            Self::Cursor => "native",
-            Self::Lease => "./shop-layout.toml",
+        self.world_at(lease_ttl, batch_entries, |database| database.url())
+    }
+
+    /// The same; the relay reaches a database on a server by the URL that `door` makes of it.
+    pub(crate) fn world_at(
+        self,
+        lease_ttl: &str,
+        batch_entries: u32,
+        door: impl FnOnce(&postrider_servers::Database) -> String,
+    ) -> World {
+        let mut world = World::new();
+        let url = if self.is_postgres() {
+            door(world.server.insert(postrider_servers::Database::create_blocking()))
+        } else {
+            "sqlite://shop.db".to_owned()
         };
-        world.write("shop-layout.toml", STATUS_LAYOUT);
+        self.furnish(world, &url, lease_ttl, batch_entries)
+    }
+
+    /// The same in a database on a server of the test's own.
+    pub(crate) fn world_in(
+        self,
+        lease_ttl: &str,
+        batch_entries: u32,
+        database: postrider_servers::Database,
+    ) -> World {
+        let url = database.url();
+        let world = World { server: Some(database), ..World::new() };
+        self.furnish(world, &url, lease_ttl, batch_entries)
+    }
+
+    fn furnish(self, world: World, url: &str, lease_ttl: &str, batch_entries: u32) -> World {
+        let layout = if self.is_native() { "native" } else { "./shop-layout.toml" };
+        let status_layout = match self {
+            Self::PostgresHold => {
+                STATUS_LAYOUT.replace("\"lease\"", "\"hold\"").replace("order = \"key\"", "order = \"none\"")
+            }
+            _ => STATUS_LAYOUT.to_owned(),
+        };
+        world.write("shop-layout.toml", &status_layout);
         world.write(
             "postrider.toml",
             &format!(
-                "[outbox]\nurl = \"sqlite://shop.db\"\nlayout = \"{layout}\"\nlease_ttl = \"{lease_ttl}\"\n\
+                "[outbox]\nurl = \"{url}\"\nlayout = \"{layout}\"\nlease_ttl = \"{lease_ttl}\"\n\
                  [[sink]]\nurl = \"file://events.jsonl\"\n[relay]\nbatch_entries = {batch_entries}\n"
             ),
         );
-        if let Self::Lease = self {
-            world.database("shop.db").execute_batch(STATUS_TABLE).unwrap();
+        match (&world.server, self.is_native()) {
+            (Some(database), false) => drop(database.query(STATUS_TABLE_POSTGRES)),
+            (None, false) => world.database("shop.db").execute_batch(STATUS_TABLE).unwrap(),
+            (_, true) => {}
         }
         world.run(&["migrate"]).ok();
         world
     }
 
+    pub(crate) fn is_postgres(self) -> bool {
+        !matches!(self, Self::Cursor | Self::Lease)
+    }
+
+    fn is_native(self) -> bool {
+        matches!(self, Self::Cursor | Self::PostgresCursor)
+    }
+
+    /// Whether each order's events arrive in order.
+    fn keeps_order(self) -> bool {
+        self != Self::PostgresHold
+    }
+
+    /// Whether an entry passes a point on this road.
+    pub(crate) fn passes(self, point: &str) -> bool {
+        !point.starts_with(if self.is_postgres() { "sqlite." } else { "postgres." })
+    }
+
     fn insert(self) -> &'static str {
+        if self.is_native() {
+            "insert into outbox (event_id, type, source, aggregate_type, aggregate_id, payload, time)
+             values (?1, 'shop.order.changed.v1', '/shop', 'Order', ?2, ?3, 1700000000000000)"
+        } else {
+            "insert into shop_outbox (event_id, kind, order_id, body, happened_at)
+             values (?1, 'shop.order.changed.v1', ?2, ?3, '2026-01-01T00:00:00Z')"
+        }
+    }
+}
+
+impl Till<'_> {
+    /// Writes rows in one transaction, and ends it.
+    fn write(&self, road: Road, rows: &[Row], commits: bool) {
+        let cells =
+            |row: &Row| [row.id.clone(), format!("order-{}", row.order), format!("{{\"n\":{}}}", row.number)];
         match self {
-            Self::Cursor => {
-                "insert into outbox (event_id, type, source, aggregate_type, aggregate_id, payload, time)
-                 values (?1, 'shop.order.changed.v1', '/shop', 'Order', ?2, ?3, 1700000000000000)"
+            Self::Sqlite(database) => {
+                let transaction = database.unchecked_transaction().unwrap();
+                for row in rows {
+                    transaction.execute(road.insert(), cells(row)).unwrap();
+                }
+                if commits { transaction.commit() } else { transaction.rollback() }.unwrap();
             }
-            Self::Lease => {
-                "insert into shop_outbox (event_id, kind, order_id, body, happened_at)
-                 values (?1, 'shop.order.changed.v1', ?2, ?3, '2026-01-01T00:00:00Z')"
+            Self::Postgres(database) => {
+                let filled = |row: &Row| {
+                    let [id, order, body] = cells(row).map(|cell| format!("'{cell}'"));
+                    road.insert().replace("?1", &id).replace("?2", &order).replace("?3", &body)
+                };
+                let inserts: Vec<String> = rows.iter().map(filled).collect();
+                let end = if commits { "commit" } else { "rollback" };
+                database.query(&format!("begin; {}; {end}", inserts.join("; ")));
             }
         }
     }
@@ -96,12 +201,17 @@ impl Road {
 
 impl<'w> Shop<'w> {
     pub(crate) fn new(world: &'w World, road: Road) -> Self {
-        let database = world.database("shop.db");
-        database.execute_batch("pragma synchronous = off").unwrap();
+        let till = match &world.server {
+            Some(database) => Till::Postgres(database),
+            None => Till::Sqlite(world.database("shop.db")),
+        };
+        if let Till::Sqlite(database) = &till {
+            database.execute_batch("pragma synchronous = off").unwrap();
+        }
         Self {
             world,
             road,
-            database,
+            till,
             numbers: HashMap::new(),
             written: 0,
             committed: HashMap::new(),
@@ -111,26 +221,34 @@ impl<'w> Shop<'w> {
 
     /// Commits so many events in one transaction, on three orders in turn.
     pub(crate) fn commit(&mut self, events: u32) {
-        let transaction = self.database.unchecked_transaction().unwrap();
+        let mut rows = Vec::new();
         for _ in 0..events {
             let order = self.written % 3;
             let number = self.numbers.entry(order).or_default();
             *number += 1;
-            let id = insert(&transaction, self.road, self.written, order, *number);
-            self.committed.insert(id, (order, *number));
-            self.written += 1;
+            let number = *number;
+            let id = self.next_id();
+            self.committed.insert(id.clone(), (order, number));
+            rows.push(Row { id, order, number });
         }
-        transaction.commit().unwrap();
+        self.till.write(self.road, &rows, true);
     }
 
     /// Writes events of the same orders, and rolls them back.
     pub(crate) fn roll_back(&mut self, events: u32) {
-        let transaction = self.database.unchecked_transaction().unwrap();
+        let mut rows = Vec::new();
         for _ in 0..events {
-            self.rolled_back.push(insert(&transaction, self.road, self.written, self.written % 3, 0));
-            self.written += 1;
+            let order = self.written % 3;
+            let id = self.next_id();
+            self.rolled_back.push(id.clone());
+            rows.push(Row { id, order, number: 0 });
         }
-        transaction.rollback().unwrap();
+        self.till.write(self.road, &rows, false);
+    }
+
+    fn next_id(&mut self) -> String {
+        self.written += 1;
+        format!("event-{}", self.written - 1)
     }
 
     pub(crate) fn committed(&self) -> usize {
@@ -177,19 +295,15 @@ impl<'w> Shop<'w> {
                 *self.committed.get(&id).unwrap_or_else(|| panic!("{id} was never committed"));
             assert_eq!(event["data"]["n"], number);
             let latest = latest.entry(order).or_default();
-            assert_eq!(number, *latest + 1, "order {order} is out of order in {events}");
+            assert!(
+                !self.road.keeps_order() || number == *latest + 1,
+                "order {order} is out of order in {events}"
+            );
             *latest = number;
         }
         assert_eq!(lines.len(), self.committed.len(), "every committed event is in the file: {events}");
         duplicates
     }
-}
-
-fn insert(database: &Connection, road: Road, written: u32, order: u32, number: u32) -> String {
-    let id = format!("event-{written}");
-    let (order, body) = (format!("order-{order}"), format!("{{\"n\":{number}}}"));
-    database.execute(road.insert(), params![id, order, body]).unwrap();
-    id
 }
 
 fn id(event: &Value) -> String {

@@ -46,11 +46,13 @@ impl Did {
 /// A directory, and the binary in it.
 pub(crate) struct World {
     pub(crate) directory: TempDir,
+    /// A database on a server, where the outbox is in one.
+    pub(crate) server: Option<postrider_servers::Database>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        Self { directory: tempfile::tempdir().unwrap(), server: None }
     }
 
     /// With a configuration and its tables.
