@@ -241,8 +241,9 @@ fn checks(layout: &Layout) -> String {
     sql
 }
 
+/// In brackets, because plpgsql takes the first `then` outside of any for the end of the condition.
 fn refuse(condition: &str, problem: &str, remedy: &str) -> String {
     format!(
-        "    if {condition} then\n        raise invalid_parameter_value using message = '{problem}',\n            hint = '{remedy}';\n    end if;\n"
+        "    if ({condition}) then\n        raise invalid_parameter_value using message = '{problem}',\n            hint = '{remedy}';\n    end if;\n"
     )
 }
