@@ -6,6 +6,13 @@
 
 #![allow(dead_code, reason = "taken out when every way is built")]
 
+mod append;
+#[cfg(feature = "diesel-async")]
+mod append_diesel;
+#[cfg(feature = "sea-orm")]
+mod append_sea_orm;
+#[cfg(feature = "sqlx")]
+mod append_sqlx;
 mod config;
 mod cursor;
 mod fault;
@@ -22,6 +29,13 @@ mod table;
 mod tls;
 mod url;
 
+pub use append::{Outbox, Prepared, hint};
+#[cfg(feature = "diesel-async")]
+pub use append_diesel::DieselAppendError;
+#[cfg(feature = "sea-orm")]
+pub use append_sea_orm::SeaOrmAppendError;
+#[cfg(feature = "sqlx")]
+pub use append_sqlx::SqlxAppendError;
 pub use config::Config;
 pub use fault::is_unreachable;
 pub use migrate::{migrate, migration_sql};

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::session::{Durable, Session};
-use crate::sql::{Names, in_schema, literal, quoted};
+use crate::sql::{Names, function_sql, in_schema, literal, quoted};
 use crate::table::Table;
 
 /// What Postrider's own tables became, version by version. A published file never changes.
@@ -34,6 +34,8 @@ pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
         transaction.run(&native_sql(&config.layout)).await.map_err(failed)?;
         done.push(format!("created table \"{}\"", config.layout.table));
     }
+    // The layout or the table may have changed since: always the one that fits now.
+    transaction.run(&function_sql(&config.layout, config.payload_bytes_max)).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)?;
     Ok(done)
 }
@@ -49,6 +51,8 @@ pub fn migration_sql(config: &Config) -> String {
     if is_native(layout) {
         sql.push_str(&native_sql(layout));
     }
+    sql.push('\n');
+    sql.push_str(&function_sql(layout, config.payload_bytes_max));
     sql
 }
 

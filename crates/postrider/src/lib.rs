@@ -45,8 +45,12 @@
 //! |---|---|
 //! | `rusqlite` (default) | `sqlite::Outbox`, in a rusqlite transaction |
 //! | `sqlx-sqlite` | the same in an sqlx transaction |
+//! | `tokio-postgres` | `postgres::Outbox`, in a tokio-postgres transaction |
+//! | `sqlx-postgres`, `diesel-async`, `sea-orm` | the same in a transaction of theirs |
 
 mod chance;
+#[cfg(feature = "tokio-postgres")]
+pub mod postgres;
 
 pub use chance::chance;
 pub use jiff::Timestamp;

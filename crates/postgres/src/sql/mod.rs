@@ -1,8 +1,13 @@
 //! All SQL, compiled from the layout and the live table once: nothing is glued together on the hot path.
 
+mod append;
 pub(crate) mod fields;
+mod function;
 
 use postrider_core::Layout;
+
+pub(crate) use append::{AppendSql, COLUMNS, Form, Parameter, offset};
+pub(crate) use function::{function_name, function_sql};
 
 /// The names of the outbox and of Postrider's own tables, quoted. The latter live in the outbox's schema.
 #[derive(Clone, Debug)]
