@@ -1,6 +1,12 @@
 //! All SQL, compiled from the layout and the live table once: nothing is glued together on the hot path.
 
+pub(crate) mod depth;
 pub(crate) mod fields;
+pub(crate) mod reap;
+mod seen;
+pub(crate) mod store;
+pub(crate) mod times;
+mod verbs;
 
 use postrider_core::Layout;
 
