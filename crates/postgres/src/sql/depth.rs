@@ -3,9 +3,9 @@
 use postrider_core::Layout;
 use postrider_core::layout::{OnDead, Order};
 
+use super::Names;
 use super::fields::key;
 use super::seen::{NOW, Seen, Status};
-use super::{Names, times};
 use crate::table::Table;
 
 /// Parameters as in [`super::store::StoreSql`], the first five of them.
@@ -20,15 +20,15 @@ pub(crate) struct DepthSql {
 }
 
 impl DepthSql {
-    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table) -> Self {
-        let rows = Seen::new(layout, names, table);
+    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table, ttl_us: i64) -> Self {
+        let rows = Seen::new(layout, names, table, ttl_us);
         if rows.is_cursor() { of_cursor(&rows) } else { of_status(&rows) }
     }
 }
 
 fn of_cursor(rows: &Seen<'_>) -> DepthSql {
-    let Names { table, exceptions, ranges, claims, gaps, .. } = rows.names;
-    let id = &rows.id.column;
+    let Names { table, exceptions, ranges, claims, .. } = rows.names;
+    let (id, gaps) = (&rows.id.column, rows.gaps());
     let in_table = format!("exists (select 1 from {table} as t where {id} = x.entry)");
     // Rows that are neither an exception nor claimed one by one.
     let plain = format!(
@@ -36,8 +36,9 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
          and not exists (select 1 from {claims} as d where d.outbox = $1 and d.entry = {id})"
     );
     let parked = rows.parked();
-    let ranged = format!("{id} >= (select min(first) from {ranges} where outbox = $1) and {plain} and {parked}");
-    let passed = format!("{gaps} as g join {table} as t on {id} between g.first and g.last where g.outbox = $1");
+    let ranged =
+        format!("{id} >= (select min(first) from {ranges} where outbox = $1) and {plain} and {parked}");
+    let passed = format!("{gaps} join {table} as t on {id} between g.first and g.last");
     DepthSql {
         counts: format!(
             "select 'behind', count(*) from {table} as t where {id} > $2 \
@@ -47,8 +48,8 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
              union all select 'again', count(*) from {claims} where outbox = $1 and $5 \
              union all select 'ranged', count(*) from {table} as t where {ranged} and {id} <= $2 \
              union all select 'ranged behind', count(*) from {table} as t where {ranged} and {id} > greatest($2, $3) \
-             union all select 'passed', count(*) from {passed} and {id} <= $2 and {plain} and not {parked} \
-             union all select 'gap ids', coalesce(sum(last - first + 1), 0)::int8 from {gaps} where outbox = $1 \
+             union all select 'passed', count(*) from {passed} where {id} <= $2 and {plain} and not {parked} \
+             union all select 'gap ids', coalesce(sum(g.last - g.first + 1), 0)::int8 from {gaps} \
              union all select 'gap rows', count(*) from {passed} \
              union all select case when shelf <> 'waiting' then shelf when due > {NOW} then 'waiting' else 'due' end, count(*) \
                  from {exceptions} as x where x.outbox = $1 \
@@ -66,35 +67,24 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
 
 fn of_status(rows: &Seen<'_>) -> DepthSql {
     let status = Status::new(rows.layout, rows.table);
-    let open = status.as_ref().map_or("not coalesce(s.dead, false)".into(), Status::is_open);
-    let dead = match &status {
-        Some(_) => String::new(),
-        None => format!(
-            " union all select 'dead', count(*) from {} as s where s.outbox = $1 and s.dead \
-             and exists (select 1 from {} as t where {})",
-            rows.names.entries,
-            rows.names.table,
-            rows.id.is("s.entry")
-        ),
-    };
+    let open = status.as_ref().map_or("true".into(), Status::is_open);
     DepthSql {
-        counts: format!("select {}, count(*) from {} where {open} group by 1{dead}", stands(rows), rows.from()),
-        words: status
-            .map(|status| format!("select {}, count(*) from {} as t group by 1", status.text(), rows.names.table)),
+        counts: format!("select {}, count(*) from {} where {open} group by 1", stands(rows), rows.from()),
+        words: status.map(|status| {
+            format!("select {}, count(*) from {} as t group by 1", status.text(), rows.names.table)
+        }),
         culprit: (rows.layout.order == Order::Key).then(|| behind(rows, &open)),
     }
 }
 
 /// How an open row stands: in somebody's hands, waiting for its time, or due.
 fn stands(rows: &Seen<'_>) -> String {
-    let mapped = rows.layout.columns.not_before.as_ref();
-    let not_before = match mapped {
-        // What only the decoder can read as a time counts as due: a source finds out.
-        Some(mapped) => times::moment(rows.table, mapped, rows.layout.zone),
-        None => Some("s.not_before".into()),
-    };
-    let waiting = not_before.map_or(String::new(), |at| format!("when {at} > {NOW} then 'waiting' "));
-    format!("case when {} then 'leased' {waiting}else 'due' end", rows.held())
+    // What only the decoder can read as a time counts as due: a source finds out.
+    format!(
+        "case when s.dead then 'dead' when {} then 'leased' when {} > {NOW} then 'waiting' else 'due' end",
+        rows.held(),
+        rows.not_before()
+    )
 }
 
 /// Due rows behind one of their key that waits, or is dead and holds it.
@@ -105,9 +95,15 @@ fn behind(rows: &Seen<'_>, open: &str) -> String {
     let part = format!("select {scope} as scope, {key} as key, {lead} as lead, {id} as id");
     let dead = match (rows.layout.on_dead, Status::new(rows.layout, rows.table)) {
         (OnDead::Hold, Some(status)) => {
-            format!(" union all {part} from {} where s.holds_key and {}", rows.from(), status.is_dead())
+            format!(
+                " union all {part} from {} where s.holds_key and (s.dead or {})",
+                rows.from(),
+                status.is_dead()
+            )
         }
-        (OnDead::Hold, None) => format!(" union all {part} from {} where s.holds_key and s.dead", rows.from()),
+        (OnDead::Hold, None) => {
+            format!(" union all {part} from {} where s.holds_key and s.dead", rows.from())
+        }
         (OnDead::Skip, _) => String::new(),
     };
     let is_behind = match rows.lead() {

@@ -35,7 +35,7 @@ pub(crate) struct LeftSql {
 }
 
 impl ReapSql {
-    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table) -> Self {
+    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table, ttl_us: i64) -> Self {
         match layout.way {
             Way::Cursor | Way::Log => Self::Cursor([
                 format!("delete from {} where outbox = $1", names.claims),
@@ -45,7 +45,7 @@ impl ReapSql {
                 ),
             ]),
             Way::Hold => Self::Hold,
-            Way::Lease => Self::Lease(Box::new(LeftSql::new(&Seen::new(layout, names, table)))),
+            Way::Lease => Self::Lease(Box::new(LeftSql::new(&Seen::new(layout, names, table, ttl_us)))),
         }
     }
 }
@@ -94,7 +94,9 @@ fn give_back(rows: &Seen<'_>) -> Option<String> {
     set.extend(is_leased.as_ref().and_then(|_| rows.to(&columns.status, |_| literal(&words.pending))));
     set.extend(rows.to(&columns.lease_owner, |not_null| if not_null { "''".into() } else { "null".into() }));
     // One that takes no NULL keeps its time: its owner and its word say that nobody has it.
-    set.extend(rows.to(&columns.leased_at, |_| "null".into()).filter(|_| !rows.takes_no_null(&columns.leased_at)));
+    set.extend(
+        rows.to(&columns.leased_at, |_| "null".into()).filter(|_| !rows.takes_no_null(&columns.leased_at)),
+    );
     if set.is_empty() {
         return None;
     }

@@ -5,7 +5,7 @@ use postrider_core::rows::Field;
 use postrider_core::{Layout, State};
 
 use super::fields::{column, kind};
-use super::{Names, literal};
+use super::{Names, literal, times};
 use crate::table::{Kind, Table};
 
 /// The database's clock, read once per statement, so that it can be compared with an index.
@@ -17,11 +17,13 @@ pub(super) struct Seen<'a> {
     pub(super) names: &'a Names,
     pub(super) table: &'a Table,
     pub(super) id: Id,
+    /// How long what another program took is left to it.
+    ttl_us: i64,
 }
 
 impl<'a> Seen<'a> {
-    pub(super) fn new(layout: &'a Layout, names: &'a Names, table: &'a Table) -> Self {
-        Self { layout, names, table, id: Id::new(layout, table) }
+    pub(super) fn new(layout: &'a Layout, names: &'a Names, table: &'a Table, ttl_us: i64) -> Self {
+        Self { layout, names, table, id: Id::new(layout, table), ttl_us }
     }
 
     pub(super) fn is_cursor(&self) -> bool {
@@ -49,7 +51,10 @@ impl<'a> Seen<'a> {
                 self.names.exceptions, self.names.claims
             );
         }
-        format!("{table} as t left join {} as s on s.outbox = $1 and s.entry = {id}::text", self.names.entries)
+        format!(
+            "{table} as t left join {} as s on s.outbox = $1 and s.entry = {id}::text",
+            self.names.entries
+        )
     }
 
     /// The state's word; null for a status that is none of the layout's.
@@ -72,11 +77,12 @@ impl<'a> Seen<'a> {
             );
         };
         format!(
-            "case when {} then 'published' when {} then 'dead' when {} then 'leased' when {} then 'pending' end",
+            "case when {} then 'published' when {} then 'dead' when {open} and coalesce(s.dead, false) then 'dead' \
+             when {open} and {} then 'leased' when {open} then 'pending' end",
             status.is_published(),
             status.is_dead(),
             self.held(),
-            status.is_open(),
+            open = status.is_open(),
         )
     }
 
@@ -86,9 +92,23 @@ impl<'a> Seen<'a> {
             return held_by_lock();
         }
         let leased = format!("coalesce(s.leased_until > {NOW}, false)");
-        match Status::new(self.layout, self.table).and_then(|status| status.is_leased()) {
-            Some(word) => format!("({leased} or ({word} and s.leased_until is null))"),
-            None => leased,
+        self.foreign().map_or(leased.clone(), |foreign| format!("({leased} or {foreign})"))
+    }
+
+    /// Whether another program than Postrider took a row, and not too long ago.
+    fn foreign(&self) -> Option<String> {
+        let is_leased = Status::new(self.layout, self.table)?.is_leased()?;
+        let at = times::moment(self.table, self.layout.columns.leased_at.as_ref()?, self.layout.zone)?;
+        let until = format!("{at} + {} * interval '1 microsecond'", self.ttl_us);
+        Some(format!("({is_leased} and s.leased_until is null and coalesce({until} > {NOW}, false))"))
+    }
+
+    /// When a row that is kept waiting is due: what is kept beside the table counts too.
+    pub(super) fn not_before(&self) -> String {
+        let mapped = self.layout.columns.not_before.as_ref();
+        match mapped.and_then(|mapped| times::moment(self.table, mapped, self.layout.zone)) {
+            Some(own) => format!("greatest({own}, s.not_before)"),
+            None => "s.not_before".into(),
         }
     }
 
@@ -103,13 +123,21 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// Whether a row was passed before it was committed. Gaps do not overlap: the nearest one below decides.
+    /// Whether a row was passed before it was committed. The ranges are put together once per statement, and searched.
     pub(super) fn in_gap(&self) -> String {
         format!(
-            "coalesce((select g.last >= {id} from {} as g where g.outbox = $1 and g.first <= {id} \
-             order by g.first desc limit 1), false)",
-            self.names.gaps,
-            id = self.id.column,
+            "coalesce((select range_agg(int8range(g.first, g.last, '[]')) from {}) @> {}::int8, false)",
+            self.gaps(),
+            self.id.column,
+        )
+    }
+
+    /// The open gaps as rows, under the alias `g`.
+    pub(super) fn gaps(&self) -> String {
+        format!(
+            "(select u.first, u.last from {} as p cross join lateral unnest(p.gap_first, p.gap_last) as u(first, last) \
+             where p.outbox = $1) as g",
+            self.names.position
         )
     }
 
@@ -120,8 +148,8 @@ impl<'a> Seen<'a> {
     }
 
     fn narrow_cursor(&self, state: State) -> String {
-        let Names { exceptions, claims, ranges, gaps, .. } = self.names;
-        let id = &self.id.column;
+        let Names { exceptions, claims, ranges, .. } = self.names;
+        let (id, gaps) = (&self.id.column, self.gaps());
         match state {
             State::Dead => {
                 format!("{id} in (select entry from {exceptions} where outbox = $1 and shelf = 'dead')")
@@ -132,14 +160,14 @@ impl<'a> Seen<'a> {
             State::Pending => format!(
                 "({id} > $2 or {id} in (select entry from {exceptions} where outbox = $1) \
                  or {id} >= (select min(first) from (select first from {ranges} where outbox = $1 \
-                 union all select first from {gaps} where outbox = $1) as lowest))"
+                 union all select g.first from {gaps}) as lowest))"
             ),
         }
     }
 
     fn narrow_status(&self, state: State) -> String {
         match (Status::new(self.layout, self.table), state) {
-            (Some(status), State::Dead) => status.is_dead(),
+            (Some(status), State::Dead) => format!("({} or s.dead)", status.is_dead()),
             (Some(status), State::Published) => status.is_published(),
             (Some(status), State::Pending | State::Leased) => status.is_open(),
             (None, State::Dead) => "s.dead".into(),
@@ -211,8 +239,7 @@ pub(super) struct Status<'a> {
 impl<'a> Status<'a> {
     /// None where the table has no status: a row is to be published unless something else is kept beside it.
     pub(super) fn new(layout: &'a Layout, table: &'a Table) -> Option<Self> {
-        let (name, words) =
-            (layout.columns.status.as_ref().and_then(Column::name)?, layout.status.as_ref()?);
+        let (name, words) = (layout.columns.status.as_ref().and_then(Column::name)?, layout.status.as_ref()?);
         let labels = table.column(name.as_str()).map_or(&[][..], |live| &live.words);
         Some(Self { column: column(name), words, kind: table.kind(name), labels })
     }

@@ -70,8 +70,8 @@ impl Query {
 pub(crate) const FETCH_ROWS: usize = 1_000;
 
 impl StoreSql {
-    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table) -> Self {
-        let rows = Seen::new(layout, names, table);
+    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table, ttl_us: i64) -> Self {
+        let rows = Seen::new(layout, names, table, ttl_us);
         let list = |name: &str, narrowed: &str| {
             Query::new(name, &rows.select(false, &format!("{narrowed}{}", rows.filter())))
         };
@@ -92,7 +92,7 @@ impl StoreSql {
             oldest: Query::new("oldest", &format!("{} limit 1", rows.select(false, &rows.unpublished()))),
             not_before_form: form(columns.not_before.as_ref().filter(|_| layout.way != Way::Cursor)),
             published_at_form: form(columns.published_at.as_ref()),
-            verbs: VerbSql::new(layout, names, table),
+            verbs: VerbSql::new(&rows),
         }
     }
 
@@ -119,18 +119,19 @@ impl Seen<'_> {
     fn select(&self, payload: bool, narrowed: &str) -> String {
         let (layout, table) = (self.layout, self.table);
         let columns = &layout.columns;
-        let fields =
-            if payload { fields(layout, table) } else { fields_without_payload(layout, table) };
+        let fields = if payload { fields(layout, table) } else { fields_without_payload(layout, table) };
         let read = |mapped: &Option<Column>, beside: &str| {
             let name = mapped.as_ref().and_then(Column::name);
             name.map_or(beside.to_owned(), |name| table.kind(name).select(&column(name)))
         };
+        let due = columns.not_before.as_ref();
+        let is_readable = due.is_none_or(|due| times::moment(table, due, layout.zone).is_some());
         let (retries, not_before, error) = if self.is_cursor() {
             ("x.retries".into(), "x.due".into(), "x.error".into())
         } else {
             (
                 read(&columns.retries, "s.retries"),
-                read(&columns.not_before, "s.not_before"),
+                if is_readable { self.not_before() } else { read(&columns.not_before, "s.not_before") },
                 read(&columns.error, "s.error"),
             )
         };
@@ -184,10 +185,11 @@ impl Seen<'_> {
     fn unpublished(&self) -> String {
         if !self.is_cursor() {
             let status = Status::new(self.layout, self.table);
-            return status.map_or("not coalesce(s.dead, false)".into(), |status| status.is_open());
+            let open = status.map_or("true".into(), |status| status.is_open());
+            return format!("{open} and not coalesce(s.dead, false)");
         }
-        let Names { table, exceptions, ranges, gaps, .. } = self.names;
-        let id = &self.id.column;
+        let Names { table, exceptions, ranges, .. } = self.names;
+        let (id, gaps) = (&self.id.column, self.gaps());
         // Each by itself is the head of an index; together they would be a scan.
         format!(
             "{id} = least((select {id} from {table} as t where {id} > $2 and not exists (select 1 from {exceptions} as d \
@@ -196,8 +198,8 @@ impl Seen<'_> {
              (select {id} from {table} as t where {id} >= (select min(first) from {ranges} where outbox = $1) \
              and {parked} and not exists (select 1 from {exceptions} as d where d.outbox = $1 and d.entry = {id}) \
              order by {id} limit 1), \
-             (select {id} from {gaps} as o join {table} as t on {id} between o.first and o.last where o.outbox = $1 \
-             and not exists (select 1 from {exceptions} as d where d.outbox = $1 and d.entry = {id}) order by {id} limit 1))",
+             (select {id} from {gaps} join {table} as t on {id} between g.first and g.last \
+             where not exists (select 1 from {exceptions} as d where d.outbox = $1 and d.entry = {id}) order by {id} limit 1))",
             parked = self.parked(),
         )
     }

@@ -1,12 +1,11 @@
 //! What operators' verbs write.
 
-use postrider_core::Layout;
 use postrider_core::layout::{Column, OnDead, Order};
 
 use super::fields::{column, key};
 use super::seen::{Seen, Status};
 use super::{Names, literal, times};
-use crate::table::{Kind, Table};
+use crate::table::Kind;
 
 /// $1 outbox, $2 ids; for `bury`, $3 the reason.
 #[derive(Debug)]
@@ -23,9 +22,8 @@ pub(crate) struct VerbSql {
 }
 
 impl VerbSql {
-    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table) -> Self {
-        let rows = Seen::new(layout, names, table);
-        if rows.is_cursor() { of_cursor(&rows) } else { of_status(&rows) }
+    pub(super) fn new(rows: &Seen<'_>) -> Self {
+        if rows.is_cursor() { of_cursor(rows) } else { of_status(rows) }
     }
 }
 
@@ -72,11 +70,14 @@ fn of_status(rows: &Seen<'_>) -> VerbSql {
             bump_epoch: bump(position),
         };
     };
-    let pending = rows.set(&words.pending, vec![
-        rows.to(&columns.retries, |_| "0".into()),
-        rows.to(&columns.not_before, |live| rows.no_time(live, &columns.not_before)),
-        rows.to(&columns.error, |live| if live { "''".into() } else { "null".into() }),
-    ]);
+    let pending = rows.set(
+        &words.pending,
+        vec![
+            rows.to(&columns.retries, |_| "0".into()),
+            rows.to(&columns.not_before, |live| rows.no_time(live, &columns.not_before)),
+            rows.to(&columns.error, |live| if live { "''".into() } else { "null".into() }),
+        ],
+    );
     VerbSql {
         hold_position: None,
         hold_rows: Some(rows.hold()),
@@ -115,7 +116,12 @@ impl Seen<'_> {
 
     pub(super) fn next_version(&self) -> Option<String> {
         let version = self.layout.columns.version.as_ref().and_then(Column::name)?;
-        Some(format!("{} = coalesce({}, 0) + 1", version.quoted(), column(version)))
+        let most = match self.table.column(version.as_str()).map(|live| live.declared.as_str()) {
+            Some("smallint") => i64::from(i16::MAX),
+            Some("integer") => i64::from(i32::MAX),
+            _ => i64::MAX,
+        };
+        Some(format!("{} = coalesce({}, 0) % {most} + 1", version.quoted(), column(version)))
     }
 
     /// What a mapped column becomes; the value is told whether the column takes no NULL.

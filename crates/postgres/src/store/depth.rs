@@ -73,7 +73,11 @@ impl Counter<'_> {
             } else if is(Some(&words.dead)) {
                 depth.dead += count;
             } else if !words.open().chain(words.leased.as_deref()).any(|open| is(Some(open))) {
-                tracing::warn!(status = word, rows = count, "rows have a status that is none of the layout's words: they are passed by");
+                tracing::warn!(
+                    status = word,
+                    rows = count,
+                    "rows have a status that is none of the layout's words: they are passed by"
+                );
             }
         }
         Ok(())

@@ -61,13 +61,13 @@ const SNAPSHOT: &str = "set transaction isolation level repeatable read, read on
 impl Desk {
     pub(super) async fn new(config: &Arc<Config>, session: Session, table: &Table) -> Result<Self, Error> {
         let (layout, names) = (&config.layout, Names::new(&config.layout));
-        let outbox = layout.table.as_str();
+        let (outbox, ttl_us) = (layout.table.as_str(), config.ttl_us());
         Ok(Self {
             jobs: Jobs::new(&names, outbox, &config.holder),
             reports: Reports::new(&names, outbox),
-            view: View::new(layout, &names, table),
-            depth: DepthSql::new(layout, &names, table),
-            reap: ReapSql::new(layout, &names, table),
+            view: View::new(layout, &names, table, ttl_us),
+            depth: DepthSql::new(layout, &names, table, ttl_us),
+            reap: ReapSql::new(layout, &names, table, ttl_us),
             partitions: Partitions::of(&session, layout, table).await?,
             config: Arc::clone(config),
             session,
@@ -161,7 +161,11 @@ impl Desk {
             // A relay may have come first: what is chosen of those that nobody has any more is what counts.
             let ids = self.held(&transaction, sql, &chosen).await?;
             let again = Filter { limit: None, ids, ..filter };
-            chosen = if again.ids.is_empty() { Vec::new() } else { self.choose(&transaction, &again, above).await? };
+            chosen = if again.ids.is_empty() {
+                Vec::new()
+            } else {
+                self.choose(&transaction, &again, above).await?
+            };
         }
         if !chosen.is_empty() {
             self.write(&transaction, verb, &chosen, reason).await?;
@@ -219,8 +223,7 @@ impl Desk {
 
     async fn write(&self, session: &Session, verb: Verb, ids: &[EntryId], reason: &str) -> Result<(), Error> {
         let (ids, verbs) = (Ids::new(self.view.id_kind, ids), &self.view.sql.verbs);
-        let reason: String =
-            reason.chars().filter(|c| *c != '\0').take(limits::REASON_CHARS_MAX).collect();
+        let reason: String = reason.chars().filter(|c| *c != '\0').take(limits::REASON_CHARS_MAX).collect();
         let statements = match verb {
             Verb::Revive => &verbs.revive,
             Verb::Bury => &verbs.bury,

@@ -18,9 +18,9 @@ impl Ids {
     pub(crate) fn new<'a>(kind: Kind, ids: impl IntoIterator<Item = &'a EntryId>) -> Self {
         let ids = ids.into_iter();
         match kind {
-            Kind::Integer => Self::Numbers(
-                ids.filter_map(|id| id.int().or_else(|| id.to_string().parse().ok())).collect(),
-            ),
+            Kind::Integer => {
+                Self::Numbers(ids.filter_map(|id| id.int().or_else(|| id.to_string().parse().ok())).collect())
+            }
             Kind::Uuid => Self::Texts(ids.map(EntryId::to_string).filter(|id| is_uuid(id)).collect()),
             // A text with a zero byte is none of this database's.
             _ => Self::Texts(ids.map(EntryId::to_string).filter(|id| !id.contains('\0')).collect()),

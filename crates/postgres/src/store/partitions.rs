@@ -83,22 +83,28 @@ impl Partitions {
         }
         let Some(sequence) = sequence(session, table, id.as_str()).await? else { return Ok(None) };
         let names = Names::new(layout);
-        let Names { exceptions, claims, gaps, ranges, position, .. } = &names;
-        let none = |from: &str, which: &str| format!("not exists (select 1 from {from} where outbox = $1 and {which})");
+        let Names { exceptions, claims, ranges, position, .. } = &names;
+        let none = |from: &str, which: &str| {
+            format!("not exists (select 1 from {from} where outbox = $1 and {which})")
+        };
         let time = layout.columns.time.as_ref();
         Ok(Some(Self {
             table: table.oid,
             parent: names.table.clone(),
             outbox: layout.table.as_str().to_owned(),
             prefix: short(layout.table.as_str()),
-            last_drawn: format!("select case when is_called then last_value else 0 end from {}", sequence.name),
+            last_drawn: format!(
+                "select case when is_called then last_value else 0 end from {}",
+                sequence.name
+            ),
             id: id.quoted(),
             moment: time.and_then(|time| times::moment(table, time, layout.zone)),
             clean: format!(
-                "select {} and {} and {} and {} and exists (select 1 from {position} where outbox = $1 and position >= $3)",
+                "select {} and {} and {} and exists (select 1 from {position} as p where p.outbox = $1 and p.position >= $3 \
+                 and not exists (select 1 from unnest(p.gap_first, p.gap_last) as g(first, last) \
+                 where g.first <= $3 and g.last >= $2))",
                 none(exceptions, "entry between $2 and $3"),
                 none(claims, "entry between $2 and $3"),
-                none(gaps, "first <= $3 and last >= $2"),
                 none(ranges, "first <= $3"),
             ),
             layout: layout.clone(),
@@ -140,7 +146,8 @@ impl Partitions {
         parts.sort_by_key(Part::range);
         for part in &parts {
             let Some((first, end)) = part.range().filter(|(_, end)| *end <= last) else { break };
-            let span = [(&self.outbox as _, Type::TEXT), (&first as _, Type::INT8), (&(end - 1) as _, Type::INT8)];
+            let span =
+                [(&self.outbox as _, Type::TEXT), (&first as _, Type::INT8), (&(end - 1) as _, Type::INT8)];
             let is_clean = session.first(&self.clean, &span).await?.is_some_and(|row| row.get(0));
             if !is_clean {
                 break;
@@ -149,7 +156,10 @@ impl Partitions {
                 Stands::Old(entries) => match self.drop_part(session, part).await {
                     Ok(()) => swept.entries += entries,
                     Err(error) => {
-                        self.passes_by(&error, "a partition could not be dropped; its rows are deleted instead");
+                        self.passes_by(
+                            &error,
+                            "a partition could not be dropped; its rows are deleted instead",
+                        );
                         return if session.is_good() { Ok(swept) } else { Err(error) };
                     }
                 },
@@ -163,9 +173,14 @@ impl Partitions {
     /// Only what asks for everything of an age can take a whole partition.
     fn sweeps(&self, filter: &Filter) -> Option<Option<i64>> {
         let Filter { ids, event_type, key, state, older_than, newer_than, limit } = filter;
-        let all = ids.is_empty() && event_type.is_none() && key.is_none() && newer_than.is_none() && limit.is_none();
+        let all = ids.is_empty()
+            && event_type.is_none()
+            && key.is_none()
+            && newer_than.is_none()
+            && limit.is_none();
         let published = state.is_none_or(|state| state == State::Published);
-        (all && published && (older_than.is_none() || self.moment.is_some())).then(|| older_than.map(microseconds))
+        (all && published && (older_than.is_none() || self.moment.is_some()))
+            .then(|| older_than.map(microseconds))
     }
 
     async fn stands(&self, session: &Session, part: &Part, age: Option<i64>) -> Result<Stands, Error> {
@@ -175,9 +190,12 @@ impl Partitions {
         };
         let since = format!("clock_timestamp() - {}", times::interval("$1"));
         // The last row tells most of the time, without a look at the others.
-        let newest = format!("select {moment} > {since} from {} as t order by t.{} desc limit 1", part.name, self.id);
+        let newest =
+            format!("select {moment} > {since} from {} as t order by t.{} desc limit 1", part.name, self.id);
         let soon = age.saturating_sub(microseconds(SOON).min(age / 2));
-        let is_young = |row: Option<tokio_postgres::Row>| row.is_some_and(|row| row.get::<_, Option<bool>>(0) == Some(true));
+        let is_young = |row: Option<tokio_postgres::Row>| {
+            row.is_some_and(|row| row.get::<_, Option<bool>>(0) == Some(true))
+        };
         if is_young(session.first(&newest, &[(&soon, Type::INT8)]).await?) {
             return Ok(Stands::Young);
         }

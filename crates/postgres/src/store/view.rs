@@ -62,12 +62,12 @@ enum Wanted<'a> {
 }
 
 impl View {
-    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table) -> Self {
+    pub(crate) fn new(layout: &Layout, names: &Names, table: &Table, ttl_us: i64) -> Self {
         Self {
             outbox: layout.table.as_str().to_owned(),
             // Whether order is kept decides what a source blocks, not what an operator sees.
             decoder: Decoder::new(layout).with_keys(),
-            sql: StoreSql::new(layout, names, table),
+            sql: StoreSql::new(layout, names, table, ttl_us),
             id_kind: table.id_kind(layout),
             standing: format!(
                 "select clock_timestamp(), p.position, p.claimed, p.returned, (select l.owner from {} as l \
@@ -268,12 +268,7 @@ impl View {
         Ok(Some((listed, entry)))
     }
 
-    fn time(
-        &self,
-        row: &Row,
-        at: usize,
-        form: TimeForm,
-    ) -> Result<Option<Timestamp>, tokio_postgres::Error> {
+    fn time(&self, row: &Row, at: usize, form: TimeForm) -> Result<Option<Timestamp>, tokio_postgres::Error> {
         Ok(self.decoder.time(value(row, at)?, form))
     }
 }
