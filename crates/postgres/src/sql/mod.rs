@@ -3,6 +3,13 @@
 mod append;
 pub(crate) mod fields;
 mod function;
+pub(crate) mod depth;
+pub(crate) mod fields;
+pub(crate) mod reap;
+mod seen;
+pub(crate) mod store;
+pub(crate) mod times;
+mod verbs;
 
 use postrider_core::Layout;
 
@@ -14,7 +21,6 @@ pub(crate) use function::{function_name, function_sql};
 pub(crate) struct Names {
     pub(crate) table: String,
     pub(crate) position: String,
-    pub(crate) gaps: String,
     pub(crate) exceptions: String,
     pub(crate) ranges: String,
     pub(crate) claims: String,
@@ -34,7 +40,6 @@ impl Names {
         Self {
             table: in_schema(layout, &layout.table.quoted()),
             position: side("position"),
-            gaps: side("gaps"),
             exceptions: side("exceptions"),
             ranges: side("ranges"),
             claims: side("claims"),
