@@ -8,16 +8,12 @@ create table {in}"{side}position" (
     returned bigint[] not null default '{}',   -- but for these
     epoch    bigint   not null default 0,      -- bumped by operators' verbs, so that a running relay looks again
     start    text     not null,                -- how the first position was chosen
-    seen     bigint                            -- the highest id of a team's own cursor table that Postrider knows of
+    seen     bigint,                           -- the highest id of a team's own cursor table that Postrider knows of
+    -- Ids below the position that may still commit, as ranges. They change with most batches while several write, and so are
+    -- written with the position, in one statement.
+    gap_first bigint[] not null default '{}',
+    gap_last  bigint[] not null default '{}'
 ) with (fillfactor = 50);
-
--- Ids below the position that may still commit.
-create table {in}"{side}gaps" (
-    outbox text   not null,
-    first  bigint not null,
-    last   bigint not null,
-    primary key (outbox, first)
-);
 
 create table {in}"{side}exceptions" (
     outbox    text   not null,
@@ -39,12 +35,14 @@ create table {in}"{side}claims" (
     primary key (outbox, entry)
 );
 
+-- Kinds that are held as a whole, each from the first id that was not handed out.
 create table {in}"{side}ranges" (
     outbox         text   not null,
+    number         bigint not null,            -- counts from 1; a type may be too long for an index
     event_type     text   not null,
     aggregate_type text   not null,
     first          bigint not null,
-    primary key (outbox, event_type, aggregate_type)
+    primary key (outbox, number)
 );
 
 create table {in}"{side}leases" (

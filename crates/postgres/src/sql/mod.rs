@@ -9,7 +9,6 @@ use postrider_core::Layout;
 pub(crate) struct Names {
     pub(crate) table: String,
     pub(crate) position: String,
-    pub(crate) gaps: String,
     pub(crate) exceptions: String,
     pub(crate) ranges: String,
     pub(crate) claims: String,
@@ -29,7 +28,6 @@ impl Names {
         Self {
             table: in_schema(layout, &layout.table.quoted()),
             position: side("position"),
-            gaps: side("gaps"),
             exceptions: side("exceptions"),
             ranges: side("ranges"),
             claims: side("claims"),
