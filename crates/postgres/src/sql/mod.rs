@@ -1,5 +1,6 @@
 //! All SQL, compiled from the layout and the live table once: nothing is glued together on the hot path.
 
+pub(crate) mod cursor;
 pub(crate) mod fields;
 
 use postrider_core::Layout;
