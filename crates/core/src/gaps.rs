@@ -158,6 +158,14 @@ impl GapLedger {
         Check { look: look.0, closable }
     }
 
+    /// Forgets who may fill what is open: the database calls them by other names from now on. It stays open until owners are
+    /// noted anew.
+    pub fn forget_owners(&mut self) {
+        for gap in self.open.values_mut() {
+            gap.owners = None;
+        }
+    }
+
     /// Closes what the check found ownerless and the read that followed it does not show. `ids_seen` are the ids that
     /// the read showed; it was complete up to `through`.
     pub fn conclude(&mut self, check: Check, ids_seen: &[i64], through: i64, now: Timestamp) {

@@ -15,6 +15,8 @@ pub const POINTS: &[&str] = &[
     "judged",            // verdicts are in, nothing is settled
     "sqlite.settling",   // the settling transaction has written, not committed
     "sqlite.settled",    // committed, the relay does not know yet
+    "postgres.settling", // the settling transaction has written, not committed
+    "postgres.settled",  // committed, the relay does not know yet
     "settled",           // the relay knows
     "released",          // the claim is over
 ];

@@ -112,5 +112,7 @@ fn passes(code: &SqlState) -> bool {
             &SqlState::READ_ONLY_SQL_TRANSACTION
                 | &SqlState::INVALID_CATALOG_NAME
                 | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+                // A statement was prepared for a table that has changed: the next connection prepares it anew.
+                | &SqlState::FEATURE_NOT_SUPPORTED
         )
 }

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use postrider_core::Fault;
 use postrider_core::source::SourceError;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
@@ -88,11 +90,11 @@ impl Session {
     /// Rows of a statement that was compiled once.
     pub(crate) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         if self.pooled {
-            return within(self.client.query_typed(sql, params)).await;
+            return self.within(self.client.query_typed(sql, params)).await;
         }
         let statement = self.prepared(sql, params).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
-        within(self.client.query(&statement, &values)).await
+        self.within(self.client.query(&statement, &values)).await
     }
 
     /// The first row of a statement, if there is one.
@@ -100,19 +102,35 @@ impl Session {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
+    /// Hands the rows of a statement over one by one, until it is enough: what is not wanted is never gathered.
+    pub(crate) async fn each(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        take: impl FnMut(&Row) -> Result<Flow, tokio_postgres::Error>,
+    ) -> Result<(), Error> {
+        if self.pooled {
+            let rows = self.client.query_typed_raw(sql, params.iter().cloned());
+            return self.within(async { gather(rows.await?, take).await }).await;
+        }
+        let statement = self.prepared(sql, params).await?;
+        let rows = self.client.query_raw(&statement, params.iter().map(|(value, _)| *value));
+        self.within(async { gather(rows.await?, take).await }).await
+    }
+
     /// How many rows a statement changed.
     pub(crate) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
         if self.pooled {
-            return within(self.client.execute_typed(sql, params)).await;
+            return self.within(self.client.execute_typed(sql, params)).await;
         }
         let statement = self.prepared(sql, params).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
-        within(self.client.execute(&statement, &values)).await
+        self.within(self.client.execute(&statement, &values)).await
     }
 
     /// Statements without parameters, as they are.
     pub(crate) async fn run(&self, sql: &str) -> Result<(), Error> {
-        within(self.client.batch_execute(sql)).await
+        self.within(self.client.batch_execute(sql)).await
     }
 
     /// Opens a transaction that waits for the disk as asked.
@@ -129,16 +147,59 @@ impl Session {
         Ok(transaction)
     }
 
+    /// Whether a transaction pooler stands between.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.pooled
+    }
+
+    /// Gives a call an end. After one that had none, and after one whose statement was made for a table that has changed,
+    /// the next is made on another connection.
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        let answer = within(call).await;
+        if answer.as_ref().is_err_and(|error| error.code().is_none_or(is_outdated)) {
+            self.spoil();
+        }
+        answer
+    }
+
     async fn prepared(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, Error> {
         let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
         let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
-        let statement = within(self.client.prepare_typed(sql, &types)).await?;
+        let statement = self.within(self.client.prepare_typed(sql, &types)).await?;
         self.statements.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.into(), statement.clone());
         Ok(statement)
     }
+}
+
+/// Whether more rows are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    More,
+    Enough,
+}
+
+async fn gather(
+    rows: tokio_postgres::RowStream,
+    mut take: impl FnMut(&Row) -> Result<Flow, tokio_postgres::Error>,
+) -> Result<(), tokio_postgres::Error> {
+    let mut rows = std::pin::pin!(rows);
+    while let Some(row) = rows.try_next().await? {
+        if take(&row)? == Flow::Enough {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// "cached plan must not change result type": a column has another type since.
+fn is_outdated(code: &SqlState) -> bool {
+    *code == SqlState::FEATURE_NOT_SUPPORTED
 }
 
 /// An open transaction. Dropped before its end it spoils the session, whose end rolls it back.
@@ -193,6 +254,12 @@ impl Link {
             durable,
             session: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// The same, with a session that is open already.
+    pub(crate) fn with(config: &Arc<Config>, durable: Durable, session: Session) -> Self {
+        let session = tokio::sync::Mutex::new(Some(Arc::new(session)));
+        Self { session, ..Self::new(config, durable) }
     }
 
     /// The session; a new one where the last is gone. Who holds things in memory that belong to a session asks

@@ -30,7 +30,7 @@ pub async fn open_source(config: &Config) -> Result<PostgresSource, Fault> {
     let way = match config.layout.way {
         Way::Lease => Inner::Lease(LeaseSource::open(&config, session, table).await?),
         Way::Hold => Inner::Hold(HoldSource::open(&config, session, table).await?),
-        Way::Cursor | Way::Log => Inner::Cursor(CursorSource::open(&config, session, table).await?),
+        Way::Cursor | Way::Log => Inner::Cursor(Box::new(CursorSource::open(&config, session, table).await?)),
     };
     Ok(PostgresSource(way))
 }
@@ -39,7 +39,7 @@ pub async fn open_source(config: &Config) -> Result<PostgresSource, Fault> {
 pub struct PostgresSource(Inner);
 
 enum Inner {
-    Cursor(CursorSource),
+    Cursor(Box<CursorSource>),
     Lease(LeaseSource),
     Hold(HoldSource),
 }

@@ -204,6 +204,11 @@ impl Cursor {
         self.ledger.check(look, alive)
     }
 
+    /// Who may fill gaps goes by other names from now on: all that are open get their owners anew.
+    pub fn forget_owners(&mut self) {
+        self.ledger.forget_owners();
+    }
+
     /// Why nothing is handed out.
     #[must_use]
     pub fn idle(&self, now: Timestamp) -> Idle {

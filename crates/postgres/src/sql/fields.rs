@@ -86,6 +86,21 @@ fn payload(layout: &Layout, table: &Table) -> Option<PayloadColumn> {
     Some(PayloadColumn { name: column(name), kind: table.kind(name) })
 }
 
+/// What a row counts for in the limits, by its payload: known without fetching the value, and never null.
+pub(crate) fn payload_bytes(layout: &Layout, table: &Table) -> String {
+    let Some(payload) = payload(layout, table) else { return "0::bigint".into() };
+    let most = limits::PAYLOAD_BYTES_MAX;
+    match payload.kind {
+        // One that is too large is not read.
+        Kind::Bytes | Kind::Text => {
+            let bytes = payload.bytes();
+            format!("coalesce(case when {bytes} > {most} then 0 else {bytes} end, 0)::bigint")
+        }
+        // As it is stored, it is perhaps compressed.
+        _ => format!("coalesce(pg_column_size({}) * 3, 0)::bigint", payload.name),
+    }
+}
+
 impl PayloadColumn {
     fn read(&self) -> String {
         self.kind.select(&self.name)

@@ -1,10 +1,10 @@
 //! All SQL, compiled from the layout and the live table once: nothing is glued together on the hot path.
 
 mod append;
-pub(crate) mod fields;
-mod function;
+pub(crate) mod cursor;
 pub(crate) mod depth;
 pub(crate) mod fields;
+mod function;
 pub(crate) mod reap;
 mod seen;
 pub(crate) mod store;

@@ -1,0 +1,125 @@
+//! Adoption: where reading a table begins that had rows before Postrider came.
+
+use postrider_core::{Fault, Start};
+use tokio_postgres::types::Type;
+
+use super::pulse::BACKWARDS;
+use crate::config::Config;
+use crate::fault::{Error, fault};
+use crate::fitness::Sequence;
+use crate::session::{Durable, Session};
+use crate::sql::Names;
+use crate::sql::cursor::CursorSql;
+
+/// Ids below the first position that are looked through for missing ones: transactions that were open when reading began.
+const LOOK_BACK_IDS: i64 = 100_000;
+
+/// Makes sure that the outbox has a position that its ids have not fallen behind.
+pub(super) async fn adopt(
+    session: &Session,
+    config: &Config,
+    sql: &CursorSql,
+    sequence: &Sequence,
+) -> Result<(), Fault> {
+    let place = config.place();
+    match try_adopt(session, config, sql, sequence).await.map_err(|error| fault(&place, error))? {
+        Adopted::Yes => Ok(()),
+        Adopted::NoStart => Err(Fault::new(
+            place,
+            "the table has rows already, and where to begin is not said",
+            "Set start = \"beginning\" to publish all of them, \"now\" to publish only what comes, or the id after which to begin.",
+        )),
+        Adopted::Backwards { position, highest, start } => Err(Fault::new(
+            place,
+            format!(
+                "ids went backwards: rows up to id {position} were dealt with, the table is at {highest} (reading began with \
+                 start = {start})"
+            ),
+            BACKWARDS,
+        )),
+    }
+}
+
+enum Adopted {
+    Yes,
+    NoStart,
+    Backwards { position: i64, highest: i64, start: String },
+}
+
+async fn try_adopt(
+    session: &Session,
+    config: &Config,
+    sql: &CursorSql,
+    sequence: &Sequence,
+) -> Result<Adopted, Error> {
+    let names = Names::new(&config.layout);
+    let outbox = config.layout.table.as_str();
+    let known = session
+        .first(
+            &format!("select position, start from {} where outbox = $1", names.position),
+            &[(&outbox, Type::TEXT)],
+        )
+        .await?;
+    let drawn =
+        format!("select case when is_called then last_value else last_value - 1 end from {}", sequence.name);
+    let number = |row: Option<tokio_postgres::Row>| row.map(|row| row.get::<_, i64>(0));
+    let drawn = number(session.first(&drawn, &[]).await?).unwrap_or(0);
+    let highest = number(session.first(&sql.highest, &[]).await?).map_or(drawn, |id| id.max(drawn));
+    if let Some(row) = known {
+        let (position, start): (i64, String) = (row.get(0), row.get(1));
+        if position <= highest {
+            return Ok(Adopted::Yes);
+        }
+        // A start that was left in the configuration must not skip what was written since.
+        let is_chosen =
+            config.start.is_some_and(|chosen| chosen == Start::Beginning || word(chosen) != start);
+        if !is_chosen {
+            return Ok(Adopted::Backwards { position, highest, start });
+        }
+    }
+    let lowest = number(session.first(&sql.lowest, &[]).await?);
+    // Somebody may have given rows ids below one.
+    let before_all = lowest.map_or(0, |lowest| lowest.saturating_sub(1).min(0));
+    let (position, word) = match config.start {
+        Some(Start::Beginning) => (before_all, word(Start::Beginning)),
+        Some(Start::Now) => (highest, word(Start::Now)),
+        Some(Start::After(id)) => (id.min(highest), word(Start::After(id))),
+        None if lowest.is_none() => (before_all, word(Start::Beginning)),
+        None => return Ok(Adopted::NoStart),
+    };
+    let transaction = session.begin(Durable::Now).await?;
+    for table in [&names.exceptions, &names.ranges, &names.claims] {
+        transaction
+            .execute(&format!("delete from {table} where outbox = $1"), &[(&outbox, Type::TEXT)])
+            .await?;
+    }
+    let from = position.saturating_sub(LOOK_BACK_IDS).max(before_all).saturating_add(1);
+    let gaps = transaction.query(&sql.missing, &[(&from, Type::INT8), (&position, Type::INT8)]).await?;
+    let first: Vec<i64> = gaps.iter().map(|row| row.get(0)).collect();
+    let last: Vec<i64> = gaps.iter().map(|row| row.get(1)).collect();
+    let params = [
+        (&outbox as _, Type::TEXT),
+        (&position as _, Type::INT8),
+        (&word as _, Type::TEXT),
+        (&first as _, Type::INT8_ARRAY),
+        (&last as _, Type::INT8_ARRAY),
+    ];
+    let insert = format!(
+        "insert into {} as p (outbox, position, claimed, start, gap_first, gap_last) values ($1, $2, $2, $3, $4, $5) \
+         on conflict (outbox) do update set position = excluded.position, claimed = excluded.claimed, returned = '{{}}', \
+         start = excluded.start, gap_first = excluded.gap_first, gap_last = excluded.gap_last, epoch = p.epoch + 1",
+        names.position
+    );
+    transaction.execute(&insert, &params).await?;
+    transaction.commit().await?;
+    Ok(Adopted::Yes)
+}
+
+/// A start as the configuration spells it.
+fn word(start: Start) -> String {
+    match start {
+        Start::Beginning => "beginning".into(),
+        Start::Now => "now".into(),
+        Start::After(id) => id.to_string(),
+    }
+}

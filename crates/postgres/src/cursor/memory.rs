@@ -1,0 +1,52 @@
+//! What this process knows while it holds the lease.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use postrider_core::cursor::Loaded;
+
+use super::CursorHold;
+use crate::session::Session;
+
+/// It belongs to one session: another one may be on a server that has crashed since and lost what was written last, and knows
+/// its transactions by other names.
+#[derive(Default)]
+pub(super) struct Memory {
+    session: Option<Arc<Session>>,
+    /// None without the lease.
+    pub(super) held: Option<Held>,
+}
+
+/// The lease, and what was loaded under it.
+pub(super) struct Held {
+    pub(super) fence: i64,
+    pub(super) loaded: Loaded,
+    /// The position that was written last.
+    pub(super) position: i64,
+    /// The database's time when it was last asked.
+    pub(super) now: Timestamp,
+    /// When it was last asked who may fill gaps.
+    pub(super) looked_at: Option<Timestamp>,
+    /// Prepared transactions that have outlived a restart of the server, as far as they are known.
+    pub(super) survivors: BTreeSet<String>,
+    /// Bytes of a row, about; zero while that is not known.
+    pub(super) row_bytes: usize,
+}
+
+impl Memory {
+    /// Forgets everything if this is another session than before.
+    pub(super) fn belongs_to(&mut self, session: &Arc<Session>) {
+        if !self.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
+            self.held = None;
+            self.session = Some(Arc::clone(session));
+        }
+    }
+
+    /// The claims that are open.
+    pub(super) fn holds(&self) -> impl Iterator<Item = CursorHold> {
+        self.held.iter().flat_map(|held| {
+            held.loaded.open.keys().map(|claim| CursorHold { claim: *claim, fence: held.fence })
+        })
+    }
+}

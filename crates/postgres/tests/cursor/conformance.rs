@@ -1,0 +1,19 @@
+//! The Source suite over the cursor way.
+
+use postrider_core::Layout;
+use postrider_core::layout::OnDead;
+
+use crate::harness::{Harness, block_on, native};
+
+mod native_cursor {
+    use super::*;
+    postrider_conformance::source_suite!(block_on, Harness::new(native()));
+}
+
+mod native_cursor_skipping_the_dead {
+    use super::*;
+    fn layout() -> Layout {
+        Layout { on_dead: OnDead::Skip, ..native() }
+    }
+    postrider_conformance::source_suite!(block_on, Harness::new(layout()));
+}

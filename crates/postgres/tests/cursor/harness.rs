@@ -1,0 +1,229 @@
+//! A database of the test's own, with a clock that the test moves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postrider_conformance::clock::ManualClock;
+use postrider_conformance::source::SourceHarness;
+use postrider_core::clock::Clock;
+use postrider_core::layout::OnDead;
+use postrider_core::source::{Ask, Claimed, Source, SourceError, SourceFeatures};
+use postrider_core::store::Store;
+use postrider_core::{EntryId, Envelope, Fault, Layout, Settlement};
+use postrider_postgres::{Config, Hold, PostgresSource, migrate, open_source};
+use postrider_servers::{Database, Rows, query};
+use tokio_postgres::{Client, NoTls};
+
+use crate::store::SmallStore;
+
+pub(crate) fn native() -> Layout {
+    Layout::built_in("native").unwrap()
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+pub(crate) fn block_on(future: impl Future<Output = ()>) {
+    runtime().block_on(future);
+}
+
+/// What stands before `pg_catalog` in the search path is found first: the product asks for the time by these. It stands still
+/// until a test moves it.
+const CLOCK: &str = "
+    create schema shifted;
+    create table shifted.clock (time timestamptz not null);
+    insert into shifted.clock values ('2026-03-01 12:00:00Z');
+    create function shifted.clock_timestamp() returns timestamptz language sql volatile as $$ select time from shifted.clock $$;
+    create function shifted.now() returns timestamptz language sql volatile as $$ select time from shifted.clock $$;
+";
+
+pub(crate) struct Harness {
+    pub(crate) database: Database,
+    pub(crate) layout: Layout,
+    clock: ManualClock,
+    loses: Arc<AtomicBool>,
+}
+
+/// A source whose next reply can be lost.
+pub(crate) struct Lossy {
+    source: PostgresSource,
+    loses: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    fn reply(&self, done: Result<(), SourceError>) -> Result<(), SourceError> {
+        if done.is_ok() && self.loses.swap(false, Ordering::SeqCst) {
+            return Err(SourceError::Unreachable(Fault::new("test", "the reply was lost", "ask again")));
+        }
+        done
+    }
+}
+
+impl Source for Lossy {
+    type Hold = Hold;
+
+    fn features(&self) -> SourceFeatures {
+        self.source.features()
+    }
+
+    async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
+        self.source.claim(ask).await
+    }
+
+    async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
+        self.source.extend(hold).await
+    }
+
+    async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
+        self.reply(self.source.settle(hold, settlements).await)
+    }
+
+    async fn release(&self, hold: Hold) -> Result<(), SourceError> {
+        self.reply(self.source.release(hold).await)
+    }
+
+    async fn retire(&self) -> Result<(), SourceError> {
+        self.source.retire().await
+    }
+}
+
+impl Harness {
+    pub(crate) fn new(layout: Layout) -> Self {
+        let database = Database::create_blocking();
+        database.query(CLOCK);
+        let harness = Self { database, layout, clock: ManualClock::default(), loses: Arc::default() };
+        runtime().block_on(migrate(&harness.config("migrate"))).unwrap();
+        harness
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let url = self.database.url();
+        let joint = if url.contains('?') { '&' } else { '?' };
+        format!("{url}{joint}options=-c%20search_path%3Dshifted%2Cpg_catalog%2Cpublic")
+    }
+
+    pub(crate) fn config(&self, holder: &str) -> Config {
+        Config::new(&self.url(), self.layout.clone(), holder).unwrap()
+    }
+
+    pub(crate) fn query(&self, text: &str) -> Rows {
+        query(&self.url(), text).unwrap_or_else(|error| panic!("{error}, of: {text}"))
+    }
+
+    pub(crate) async fn source(&self, holder: &str) -> PostgresSource {
+        open_source(&self.config(holder)).await.unwrap()
+    }
+
+    /// A connection of a writer's own.
+    pub(crate) async fn client(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    fn insert(&self, envelopes: &[Envelope]) -> String {
+        let columns = &self.layout.columns;
+        let name = |column: &Option<postrider_core::layout::Column>| {
+            column.as_ref().unwrap().name().unwrap().quoted()
+        };
+        let time = if self.layout.name == "native" { "" } else { "to_timestamp" };
+        let per_second = if self.layout.name == "native" { 1 } else { 1_000_000 };
+        let rows: Vec<String> = envelopes
+            .iter()
+            .map(|envelope| {
+                format!(
+                    "('{}', '{}', '{}', '{}', '{}', {time}({}), '{}')",
+                    envelope.id,
+                    envelope.event_type,
+                    envelope.source,
+                    envelope.aggregate_type,
+                    envelope.aggregate_id,
+                    envelope.time.as_microsecond() / per_second,
+                    std::str::from_utf8(&envelope.data).unwrap()
+                )
+            })
+            .collect();
+        format!(
+            "insert into {} ({}, {}, {}, {}, {}, {}, {}) values {} returning id",
+            self.layout.table.quoted(),
+            name(&columns.event_id),
+            name(&columns.event_type),
+            name(&columns.source),
+            name(&columns.aggregate_type),
+            name(&columns.aggregate_id),
+            name(&columns.time),
+            name(&columns.payload),
+            rows.join(", ")
+        )
+    }
+}
+
+pub(crate) fn id(row: &[Option<String>]) -> i64 {
+    row[0].as_ref().unwrap().parse().unwrap()
+}
+
+impl SourceHarness for Harness {
+    type Source = Lossy;
+    type Transaction = Client;
+
+    async fn open(&self, holder: &str) -> Lossy {
+        Lossy { source: self.source(holder).await, loses: Arc::clone(&self.loses) }
+    }
+
+    async fn store(&self) -> Box<dyn Store> {
+        Box::new(SmallStore { url: self.url() })
+    }
+
+    async fn append(&self, envelopes: Vec<Envelope>) -> Vec<EntryId> {
+        self.query(&self.insert(&envelopes)).iter().map(|row| EntryId::Int(id(row))).collect()
+    }
+
+    async fn append_and_roll_back(&self, envelopes: Vec<Envelope>) {
+        self.query(&format!("begin; {}; rollback", self.insert(&envelopes)));
+    }
+
+    async fn begin(&self, envelopes: Vec<Envelope>) -> Option<Client> {
+        let client = self.client().await;
+        client.batch_execute(&format!("begin; {}", self.insert(&envelopes))).await.unwrap();
+        Some(client)
+    }
+
+    async fn commit(&self, client: Client) {
+        client.batch_execute("commit").await.unwrap();
+    }
+
+    async fn roll_back(&self, client: Client) {
+        client.batch_execute("rollback").await.unwrap();
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+        self.query(&format!(
+            "update shifted.clock set time = time + {} * interval '1 microsecond'",
+            span.as_micros()
+        ));
+    }
+
+    async fn corrupt(&self, id: &EntryId) -> bool {
+        let never = if self.layout.name == "native" { "9223372036854775807" } else { "'infinity'" };
+        let time = self.layout.columns.time.as_ref().unwrap().name().unwrap().quoted();
+        let update = format!("update {} set {time} = {never} where id = {id}", self.layout.table.quoted());
+        self.query(&update);
+        true
+    }
+
+    fn lose_next_reply(&self) -> bool {
+        self.loses.store(true, Ordering::SeqCst);
+        true
+    }
+
+    fn holds_dead(&self) -> bool {
+        self.layout.on_dead == OnDead::Hold
+    }
+}
