@@ -8,6 +8,7 @@
 
 mod config;
 mod cursor;
+mod describe;
 mod fault;
 mod fence;
 mod fitness;
@@ -23,6 +24,7 @@ mod tls;
 mod url;
 
 pub use config::Config;
+pub use describe::{Described, DescribedColumn, Holds, describe};
 pub use fault::is_unreachable;
 pub use migrate::{migrate, migration_sql};
 pub use postrider_core::Start;
