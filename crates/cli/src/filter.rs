@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postrider_core::store::Filter;
+use postrider_core::store::{Filter, Store};
 use postrider_core::{EntryId, State, Text};
 
 use crate::exit::Failure;
@@ -95,6 +95,23 @@ impl VerbArgs {
             ),
         ))
     }
+}
+
+/// The rows that the ids stand for, each the row's own or its event's: a verb that finds none of them says so.
+pub(crate) async fn resolve(store: &dyn Store, mut filter: Filter) -> Result<Filter, Failure> {
+    for id in &mut filter.ids {
+        match store.show(id).await? {
+            Some(shown) => *id = shown.listed.id,
+            None => {
+                return Err(Failure::failed(
+                    format!("entry {id}"),
+                    "there is no such entry, and nothing was done",
+                    "`postrider list` shows what there is; both the row's id and the event's will do",
+                ));
+            }
+        }
+    }
+    Ok(filter)
 }
 
 /// A number where the table counts, else text.

@@ -9,16 +9,22 @@ use crate::exit::{Code, Failure};
 /// No layout is longer; what is, is some other file.
 const LAYOUT_BYTES_MAX: u64 = 1 << 20;
 
-/// Loads it, under the table's own name where the configuration gives one.
+/// Loads it, under the table's own name and schema where the configuration gives one.
 pub(crate) fn load(config: &Config) -> Result<Layout, Failure> {
     let given = &config.outbox.layout;
     let mut layout = if is_path(given) { read(given) } else { Layout::built_in(given) }.map_err(usage)?;
+    let named = |key: &str, name: &String| {
+        Identifier::new(name.clone()).map_err(|problem| {
+            Failure::usage(format!("[outbox] {key}"), problem, "Give its name as the database has it")
+        })
+    };
     if let Some(table) = &config.outbox.table {
-        layout.table = Identifier::new(table.clone()).map_err(|problem| {
-            Failure::usage("[outbox] table", problem, "Give the table's name as the database has it")
-        })?;
-        layout.validate(given).map_err(usage)?;
+        layout.table = named("table", table)?;
     }
+    if let Some(schema) = &config.outbox.schema {
+        layout.schema = Some(named("schema", schema)?);
+    }
+    layout.validate(given).map_err(usage)?;
     Ok(layout)
 }
 

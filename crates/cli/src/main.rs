@@ -1,5 +1,6 @@
 //! The postrider binary: the relay, its demo, and the verbs of those who operate it.
 
+mod adopt;
 mod args;
 mod bug;
 mod commands;

@@ -1,89 +1,113 @@
-//! The outbox that the configuration names. A new database is one arm here.
+//! The outbox that the configuration names. A new database is a file here and an arm in each function.
 
-use std::error::Error;
-use std::path::{Path, PathBuf};
+pub(crate) mod postgres;
+mod source;
+pub(crate) mod sqlite;
+
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use postrider_core::Fault;
 use postrider_core::clock::Clock;
 use postrider_core::finding::Finding;
 use postrider_core::layout::Layout;
 use postrider_core::store::Store;
-use rusqlite::ErrorCode;
+use postrider_core::{Fault, Start};
 
 use crate::config::{Config, file};
 use crate::exit::{Code, Failure};
-use crate::layout;
+
+pub(crate) use source::Source;
 
 /// Schemes that the design knows and this build does not have.
-const LATER: &[&str] = &["postgres", "postgresql", "mysql", "mariadb"];
+const LATER: &[&str] = &["mysql", "mariadb"];
 
-/// The database's settings, for the adapter.
-pub(crate) fn sqlite(config: &Config) -> Result<postrider_sqlite::Config, Failure> {
-    let mut sqlite = postrider_sqlite::Config::new(path(config)?, layout::load(config)?, holder());
-    sqlite.lease_ttl = config.outbox.lease_ttl;
-    sqlite.payload_bytes_max = config.outbox.payload_bytes_max;
-    sqlite.start = config.outbox.start.as_ref().map(|start| match start {
-        file::Start::Beginning => postrider_core::Start::Beginning,
-        file::Start::Now => postrider_core::Start::Now,
-        file::Start::After(id) => postrider_core::Start::After(*id),
-    });
-    Ok(sqlite)
+/// The database behind the URL, with its adapter's settings.
+pub(crate) enum Database {
+    Sqlite(Box<postrider_sqlite::Config>),
+    Postgres(Box<postrider_postgres::Config>),
 }
 
-/// What the relay takes entries from.
-pub(crate) type Source = postrider_sqlite::SqliteSource;
+/// Which database the configuration names.
+pub(crate) fn database(config: &Config) -> Result<Database, Failure> {
+    let url = config.outbox.url.reveal();
+    match url.split_once("://") {
+        Some(("sqlite", path)) if !path.is_empty() => {
+            sqlite::config(config).map(Box::new).map(Database::Sqlite)
+        }
+        Some(("postgres" | "postgresql", _)) => {
+            postgres::config(config).map(Box::new).map(Database::Postgres)
+        }
+        Some((scheme, _)) if LATER.contains(&scheme) => Err(Failure::usage(
+            &config.outbox.place,
+            format!("[outbox] url: {scheme}:// is not in this build yet"),
+            "Use postgres:// or sqlite://",
+        )),
+        _ => Err(Failure::usage(
+            &config.outbox.place,
+            format!("[outbox] url \"{}\" names no database", config.outbox.url),
+            "Write postgres://user@host/database, sqlite://relative.db or sqlite:///absolute/path.db",
+        )),
+    }
+}
 
 /// Opens the outbox for a relay.
-pub(crate) fn source(config: &Config, clock: &Arc<dyn Clock>) -> Result<Source, Failure> {
-    existing(config)?;
-    postrider_sqlite::open_source(&sqlite(config)?, clock.clone()).map_err(failure)
+pub(crate) async fn source(config: &Config, clock: &Arc<dyn Clock>) -> Result<Source, Failure> {
+    match database(config)? {
+        Database::Sqlite(settings) => {
+            sqlite::existing(&settings)?;
+            postrider_sqlite::open_source(&settings, clock.clone()).map(Source::sqlite).map_err(failure)
+        }
+        Database::Postgres(settings) => {
+            postrider_postgres::open_source(&settings).await.map(Source::postgres).map_err(failure)
+        }
+    }
 }
 
 /// Opens the outbox for chores and operators.
-pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, Failure> {
-    existing(config)?;
-    let store = postrider_sqlite::open_store(&sqlite(config)?, clock.clone()).map_err(failure)?;
-    Ok(Arc::new(store))
+pub(crate) async fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>, Failure> {
+    match database(config)? {
+        Database::Sqlite(settings) => {
+            sqlite::existing(&settings)?;
+            let store = postrider_sqlite::open_store(&settings, clock.clone()).map_err(failure)?;
+            Ok(Arc::new(store))
+        }
+        Database::Postgres(_) => Err(being_built(config)),
+    }
 }
 
 /// Compares the layout with the live table.
-pub(crate) fn check(config: &Config) -> Result<Vec<Finding>, Failure> {
-    existing(config)?;
-    Ok(postrider_sqlite::check(&sqlite(config)?))
+pub(crate) async fn check(config: &Config) -> Result<Vec<Finding>, Failure> {
+    match database(config)? {
+        Database::Sqlite(settings) => {
+            sqlite::existing(&settings)?;
+            Ok(postrider_sqlite::check(&settings))
+        }
+        Database::Postgres(_) => Err(being_built(config)),
+    }
 }
 
 /// Creates a database with a native outbox, for the demo.
 pub(crate) fn fresh(path: &Path, layout: Layout, clock: &Arc<dyn Clock>) -> Result<Source, Fault> {
     let config = postrider_sqlite::Config::new(path, layout, holder());
     postrider_sqlite::migrate(&config)?;
-    postrider_sqlite::open_source(&config, clock.clone())
+    postrider_sqlite::open_source(&config, clock.clone()).map(Source::sqlite)
 }
 
 /// Creates or upgrades the tables; says what was done.
-pub(crate) fn migrate(config: &Config) -> Result<Vec<String>, Failure> {
-    postrider_sqlite::migrate(&sqlite(config)?).map_err(failure)
+pub(crate) async fn migrate(config: &Config) -> Result<Vec<String>, Failure> {
+    match database(config)? {
+        Database::Sqlite(settings) => postrider_sqlite::migrate(&settings),
+        Database::Postgres(settings) => postrider_postgres::migrate(&settings).await,
+    }
+    .map_err(failure)
 }
 
 /// What [`migrate`] would run on an empty database.
 pub(crate) fn migration_sql(config: &Config) -> Result<String, Failure> {
-    Ok(postrider_sqlite::migration_sql(&sqlite(config)?))
-}
-
-/// The database's file, if it is there.
-pub(crate) fn existing(config: &Config) -> Result<PathBuf, Failure> {
-    let path = path(config)?;
-    if path.exists() {
-        return Ok(path);
-    }
-    Err(Failure::new(
-        Code::Database,
-        Fault::new(
-            path.display().to_string(),
-            "there is no such database file",
-            "Look at [outbox] url; `postrider migrate` creates the file and its tables",
-        ),
-    ))
+    Ok(match database(config)? {
+        Database::Sqlite(settings) => postrider_sqlite::migration_sql(&settings),
+        Database::Postgres(settings) => postrider_postgres::migration_sql(&settings),
+    })
 }
 
 /// What is wrong with a database that answers is how it, or the configuration, is set up.
@@ -93,28 +117,25 @@ pub(crate) fn failure(fault: Fault) -> Failure {
 
 /// Whether the database itself cannot be used: not there, not ours to open, locked, damaged, no database at all.
 pub(crate) fn is_unreachable(fault: &Fault) -> bool {
-    let error = fault.source().and_then(|source| source.downcast_ref::<rusqlite::Error>());
-    error.and_then(rusqlite::Error::sqlite_error_code).is_some_and(|code| {
-        !matches!(code, ErrorCode::Unknown | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
-    })
+    sqlite::is_unreachable(fault) || postrider_postgres::is_unreachable(fault)
 }
 
-/// Where the database's file is, or will be.
-pub(crate) fn path(config: &Config) -> Result<PathBuf, Failure> {
-    let url = config.outbox.url.reveal();
-    match url.split_once("://") {
-        Some(("sqlite", path)) if !path.is_empty() => Ok(PathBuf::from(path)),
-        Some((scheme, _)) if LATER.contains(&scheme) => Err(Failure::usage(
-            &config.outbox.place,
-            format!("[outbox] url: {scheme}:// is not in this build yet"),
-            "Use sqlite://",
-        )),
-        _ => Err(Failure::usage(
-            &config.outbox.place,
-            format!("[outbox] url \"{}\" names no database", config.outbox.url),
-            "Write sqlite://relative.db or sqlite:///absolute/path.db",
-        )),
-    }
+/// What the adapter does not have yet.
+pub(crate) fn being_built(config: &Config) -> Failure {
+    Failure::usage(
+        &config.outbox.place,
+        "this command is not in this build yet for PostgreSQL",
+        "Use sqlite:// until it is",
+    )
+}
+
+/// Where a cursor begins.
+fn start(config: &Config) -> Option<Start> {
+    config.outbox.start.as_ref().map(|start| match start {
+        file::Start::Beginning => Start::Beginning,
+        file::Start::Now => Start::Now,
+        file::Start::After(id) => Start::After(*id),
+    })
 }
 
 /// Names this process among all on the database: people read it in `status`, and no two are the same.

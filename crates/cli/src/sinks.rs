@@ -67,7 +67,7 @@ fn one(sink: &config::Sink, config: &Config, clock: &Arc<dyn Clock>) -> Result<A
 
 /// Events appended to the database's own files would destroy it.
 fn not_the_outbox(sink: &config::Sink, path: &Path, config: &Config) -> Result<(), Fault> {
-    let Ok(database) = outbox::path(config) else { return Ok(()) };
+    let Some(database) = outbox::sqlite::path(config) else { return Ok(()) };
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut owned = database.clone().into_os_string();
         owned.push(suffix);

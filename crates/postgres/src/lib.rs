@@ -15,6 +15,7 @@ mod append_sea_orm;
 mod append_sqlx;
 mod config;
 mod cursor;
+mod describe;
 mod fault;
 mod fence;
 mod fitness;
@@ -38,6 +39,7 @@ pub use append_sea_orm::SeaOrmAppendError;
 #[cfg(feature = "sqlx")]
 pub use append_sqlx::SqlxAppendError;
 pub use config::Config;
+pub use describe::{Described, DescribedColumn, Holds, describe};
 pub use fault::is_unreachable;
 pub use migrate::{migrate, migration_sql};
 pub use postrider_core::Start;

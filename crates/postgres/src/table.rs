@@ -69,7 +69,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn of(oid: u32, is_enum: bool) -> Self {
+    pub(crate) fn of(oid: u32, is_enum: bool) -> Self {
         let Some(known) = Type::from_oid(oid) else { return if is_enum { Self::Enum } else { Self::Other } };
         match known {
             Type::INT2 | Type::INT4 | Type::INT8 => Self::Integer,

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal};
 
 use bytes::Bytes;
+use postrider_core::append::Appended;
 use postrider_core::envelope::Trace;
 use postrider_core::{Envelope, Fault, Text, limits};
-use postrider_sqlite::Appended;
 use serde::Serialize;
 use uuid::{NoContext, Uuid};
 
@@ -74,13 +74,14 @@ struct Line<'a> {
     repeated: bool,
 }
 
-pub(crate) fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
-    let mut writer = Writer::open(config)?;
+pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
+    let mut writer = Writer::open(config).await?;
     if io::stdin().is_terminal() {
         note("Type the payload and end it with Ctrl-D.");
     }
     let mut script = Script { args, clock, stdin: io::stdin().lock(), line: 0 };
-    let appended = if args.lines { script.lines(&mut writer)? } else { script.one(&mut writer)? };
+    let appended =
+        if args.lines { script.lines(&mut writer).await? } else { script.one(&mut writer).await? };
     for appended in &appended {
         let line =
             Line { id: appended.id.to_string(), event_id: &appended.event_id, repeated: appended.repeated };
@@ -99,31 +100,25 @@ struct Script<'a, R> {
 }
 
 impl<R: BufRead> Script<'_, R> {
-    fn one(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
+    async fn one(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
         let here = |fault| refused("stdin", fault);
         let payload = payload::whole(&mut self.stdin, writer.payload_bytes_max).map_err(here)?;
         let envelope = self.envelope(payload);
         writer.accept(&envelope).map_err(here)?;
-        let transaction = writer.begin()?;
-        let appended = match &self.args.idempotency_key {
-            Some(key) => vec![transaction.append_once(&envelope, key)?],
-            None => transaction.append_all(&[envelope])?,
-        };
-        transaction.commit()?;
-        Ok(appended)
+        match &self.args.idempotency_key {
+            Some(key) => Ok(vec![writer.append_once(&envelope, key).await?]),
+            None => writer.append_all(&[envelope]).await,
+        }
     }
 
     /// Reads everything before it writes anything: whoever waits for stdin must not keep the other writers waiting.
-    fn lines(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
+    async fn lines(&mut self, writer: &mut Writer) -> Result<Vec<Appended>, Failure> {
         let envelopes = self.read_lines(writer)?;
         if envelopes.is_empty() {
             note("Nothing was appended: stdin has no line.");
             return Ok(Vec::new());
         }
-        let transaction = writer.begin()?;
-        let appended = transaction.append_all(&envelopes)?;
-        transaction.commit()?;
-        Ok(appended)
+        writer.append_all(&envelopes).await
     }
 
     fn read_lines(&mut self, rules: &Rules) -> Result<Vec<Envelope>, Failure> {

@@ -32,6 +32,9 @@ struct Tested {
     name: String,
     ok: bool,
     findings: Vec<Told>,
+    /// Whether nothing is wrong but that `postrider migrate` has yet to be run.
+    #[serde(skip)]
+    is_new: bool,
     /// What the findings come to, for the exit code.
     #[serde(skip)]
     code: Option<Code>,
@@ -49,7 +52,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     // A layout that cannot be read, or a sink that cannot even be made, is a fault of the configuration.
     let layout = layout::load(config)?;
     let sinks = sinks::open(config, clock)?;
-    let mut all = vec![Tested::new("layout", layout.name), test_outbox(config)?];
+    let mut all = vec![Tested::new("layout", layout.name), test_outbox(config).await?];
     for (sink, (name, opened)) in config.sinks.iter().zip(&sinks) {
         let mut tested = Tested::new("sink", format!("{name} ({})", sink.url));
         if let Err(fault) = opened.probe().await {
@@ -67,9 +70,9 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     }
 }
 
-fn test_outbox(config: &Config) -> Result<Tested, Failure> {
+async fn test_outbox(config: &Config) -> Result<Tested, Failure> {
     let mut tested = Tested::new("outbox", config.outbox.url.to_string());
-    match outbox::check(config) {
+    match outbox::check(config).await {
         Err(Failure { code: Code::Database, fault: Some(fault) }) => {
             tested.found(Weight::Fault, fault, Code::Database)
         }
@@ -86,7 +89,7 @@ fn test_outbox(config: &Config) -> Result<Tested, Failure> {
 
 impl Tested {
     fn new(what: &'static str, name: String) -> Self {
-        Self { what, name, ok: true, findings: Vec::new(), code: None }
+        Self { what, name, ok: true, findings: Vec::new(), is_new: true, code: None }
     }
 
     /// Faults are told at once, on stderr; what is only worth knowing is data.
@@ -103,6 +106,7 @@ impl Tested {
         };
         self.findings.push(told);
         if weight == Weight::Fault {
+            self.is_new &= fault.remedy.contains("`postrider migrate`");
             tell(&Failure::new(code, fault));
             self.ok = false;
             self.code = Some(self.code.map_or(code, |before| before.min(code)));
@@ -110,8 +114,15 @@ impl Tested {
     }
 
     fn text(&self) -> String {
-        let word = if self.ok { "ok" } else { "FAULT" };
+        let word = match (self.ok, self.is_new) {
+            (true, _) => "ok",
+            (false, true) => "new",
+            (false, false) => "FAULT",
+        };
         let mut text = format!("{word:5}  {:6}  {}\n", self.what, shown(&self.name, VALUE_CHARS_MAX));
+        if word == "new" {
+            text.push_str(&format!("{:15}`postrider migrate` has yet to create what is missing\n", ""));
+        }
         for Told { weight, problem, remedy, .. } in self.findings.iter().filter(|told| told.weight != "fault")
         {
             let stop = if remedy.is_empty() { "" } else { ". " };

@@ -46,7 +46,7 @@ pub(crate) struct Line<'a> {
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let mut filter = args.filter.filter();
     let limit = *filter.limit.get_or_insert(LIMIT);
-    let listed = outbox::store(config, clock)?.list(&filter).await?;
+    let listed = outbox::store(config, clock).await?.list(&filter).await?;
     if args.json {
         listed.iter().try_for_each(|listed| json(&line(listed)))?;
     } else if listed.is_empty() {

@@ -29,11 +29,11 @@ struct Done {
     done: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     if args.print {
         return data(&outbox::migration_sql(config)?);
     }
-    let done = outbox::migrate(config)?;
+    let done = outbox::migrate(config).await?;
     if args.json {
         return json(&Done { done });
     }

@@ -42,11 +42,11 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
     let clock: &SharedClock = &(Arc::new(SystemClock::new()) as _);
     match args.command {
         Command::Demo(args) => demo::run(args, clock).await,
-        Command::Init(args) => init::run(&args, &path),
+        Command::Init(args) => init::run(&args, &path).await,
         Command::Run(args) => run::run(&args, &config()?, clock).await,
-        Command::Migrate(args) => migrate::run(&args, &config()?),
+        Command::Migrate(args) => migrate::run(&args, &config()?).await,
         Command::Check(args) => check::run(&args, &config()?, clock).await,
-        Command::Append(args) => append::run(&args, &config()?, clock),
+        Command::Append(args) => append::run(&args, &config()?, clock).await,
         Command::Status(args) => status::run(&args, &config()?, clock).await,
         Command::List(args) => list::run(&args, &config()?, clock).await,
         Command::Show(args) => show::run(&args, &config()?, clock).await,

@@ -4,7 +4,7 @@ use serde::Serialize;
 use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::filter::VerbArgs;
+use crate::filter::{VerbArgs, resolve};
 use crate::output::{data, json};
 use crate::{human, outbox};
 
@@ -29,7 +29,8 @@ struct Done {
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let filter = args.verb.filter("prune")?;
     let dry_run = args.verb.dry_run;
-    let store = outbox::store(config, clock)?;
+    let store = outbox::store(config, clock).await?;
+    let filter = resolve(&*store, filter).await?;
     let pruned = if dry_run { store.prune(&filter, true).await? } else { prune(&*store, filter).await? };
     if args.verb.json {
         return json(&Done { pruned, dry_run });

@@ -3,7 +3,7 @@ use serde::Serialize;
 use super::SharedClock;
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::filter::VerbArgs;
+use crate::filter::{VerbArgs, resolve};
 use crate::output::{data, json};
 use crate::{human, outbox};
 
@@ -27,8 +27,10 @@ struct Done {
 
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     let filter = args.verb.filter("revive")?;
+    let store = outbox::store(config, clock).await?;
+    let filter = resolve(&*store, filter).await?;
     let dry_run = args.verb.dry_run;
-    let revived = outbox::store(config, clock)?.revive(&filter, dry_run).await?;
+    let revived = store.revive(&filter, dry_run).await?;
     if args.verb.json {
         return json(&Done { revived, dry_run });
     }

@@ -36,8 +36,13 @@ Examples:
   postrider run -v                              says each step on stderr
   postrider run --until-empty --timeout 1m      publishes what is there, for scripts and jobs
 
-Exit codes: 0 stopped or emptied, or another relay was at work for all of --timeout; 2 bad configuration; 3 the database could not be reached at the start;
-4 with --until-empty, the broker stayed away for --timeout.")]
+Exit codes:
+  0  stopped or emptied, or another relay was at work for all of --timeout
+  1  failed: going on would lose or repeat events, what was claimed could not be given back within stop_timeout, or a
+     second signal ended it at once
+  2  bad usage or configuration, or a table that does not fit its layout
+  3  the database could not be reached at the start
+  4  with --until-empty, the broker stayed away for --timeout")]
 pub(crate) struct Args {
     /// Stops when nothing is left that it could do, and says what is waiting, held back or dead.
     #[arg(long)]
@@ -54,8 +59,8 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     let mut settings = settings::settings(config, &layout);
     settings.until_empty = args.until_empty.then_some(args.timeout);
     let sinks = sinks::open(config, clock)?;
-    let source = outbox::source(config, clock)?;
-    let store = outbox::store(config, clock)?;
+    let source = outbox::source(config, clock).await?;
+    let store = outbox::store(config, clock).await?;
     let pulse = Arc::new(Pulse::new(outbox::holder(), clock));
     let relay = Relay {
         source,

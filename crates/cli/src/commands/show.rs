@@ -50,7 +50,7 @@ struct Whole<'a> {
 }
 
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
-    let shown = outbox::store(config, clock)?.show(&entry_id(&args.id)).await?.ok_or_else(|| {
+    let shown = outbox::store(config, clock).await?.show(&entry_id(&args.id)).await?.ok_or_else(|| {
         Failure::failed(
             format!("entry {}", args.id),
             "there is none with this id",

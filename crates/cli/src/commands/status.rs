@@ -51,7 +51,7 @@ struct Culprit {
 }
 
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
-    let store = outbox::store(config, clock)?;
+    let store = outbox::store(config, clock).await?;
     let order = layout::load(config)?.order;
     let (depth, reports) = (store.depth().await?, store.reports().await?);
     let now = clock.now();

@@ -31,6 +31,7 @@ pub(crate) struct Outbox {
     pub(crate) url: Option<Spanned<String>>,
     pub(crate) layout: Option<String>,
     pub(crate) table: Option<String>,
+    pub(crate) schema: Option<String>,
     pub(crate) start: Option<Start>,
     #[serde(deserialize_with = "span::between::<500, 3_600_000, _>")]
     pub(crate) lease_ttl: Option<Duration>,

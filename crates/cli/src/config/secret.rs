@@ -79,6 +79,11 @@ pub(crate) fn scrub(text: &str) -> String {
     mask(&text)
 }
 
+/// A URL to be kept in a file: a literal password becomes a variable's name.
+pub(crate) fn without_password(url: &str) -> String {
+    mask(url).replace("***", "${DB_PASSWORD}")
+}
+
 fn remember(value: &str, written: &str) {
     if value.len() >= SCRUBBED_BYTES_MIN
         && let Ok(mut expanded) = EXPANDED.lock()

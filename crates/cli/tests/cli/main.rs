@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion, in its helpers too")]
 
+mod adoption;
 mod bad_input;
 mod crash;
 mod crash_server;

@@ -14,6 +14,9 @@ fn the_path_of_a_newcomer() {
     let wrote = world.run(&["init"]);
     assert!(wrote.stderr.contains("postrider migrate"), "{}", wrote.stderr);
     wrote.ok();
+    let check = world.run(&["check"]);
+    check.failed(3, &["no such database file yet", "`postrider migrate` creates it"]);
+    assert!(check.stdout.contains("new    outbox") && !check.stdout.contains("FAULT"), "{}", check.stdout);
     world.run(&["migrate"]).ok();
     world.run(&["check"]).ok();
 
@@ -216,6 +219,14 @@ fn help_shows_examples_and_exit_codes() {
     for command in commands {
         let help = world.run(&[command, "--help"]).ok();
         assert!(help.contains("Examples:") && help.contains(&format!("postrider {command}")), "{help}");
+    }
+}
+
+#[test]
+fn help_lists_every_exit_code_of_run() {
+    let help = World::new().run(&["run", "--help"]).ok();
+    for code in ["  0  ", "  1  ", "  2  ", "  3  ", "  4  "] {
+        assert!(help.contains(&format!("\n{code}")), "{code} in {help}");
     }
 }
 

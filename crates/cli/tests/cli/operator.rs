@@ -42,6 +42,20 @@ fn bury_holds_an_entry_back_and_revive_lets_it_go() {
     assert_eq!(numbers(&world), [3, 1, 2], "in order");
 }
 
+/// F5: an id that stands for nothing is a mistake of whoever typed it, and then nothing at all is done.
+#[test]
+fn a_verb_on_an_entry_that_does_not_exist_says_so() {
+    let world = World::with_config(CONFIG);
+    let event = world.append("shop.order.created.v1", "1", "{\"n\":1}");
+    for verb in ["bury", "revive", "prune"] {
+        world.run(&[verb, "1", "17"]).failed(1, &["entry 17", "no such entry", "postrider list"]);
+        world.run(&[verb, "no-such-event"]).failed(1, &["entry no-such-event"]);
+    }
+    assert_eq!(ids(&world, &["list", "--state", "dead", "--json"]).len(), 0, "1 was left alone");
+    assert_eq!(count(&world, &["bury", &event, "--json"], "buried"), 1, "the event's id will do");
+    assert_eq!(count(&world, &["bury", "1", "--json"], "buried"), 0, "it is there, and dead already");
+}
+
 /// Whoever may insert a row must not paint an operator's terminal, forge a line of the log or flood it.
 #[test]
 fn what_an_event_says_is_escaped_and_cut_wherever_it_is_shown() {

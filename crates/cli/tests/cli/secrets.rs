@@ -52,7 +52,8 @@ fn a_secret_from_a_file_is_never_printed() {
 fn a_password_in_a_url_is_masked_in_every_error() {
     let world = World::new();
     for config in [
-        format!("[outbox]\nurl = \"postgres://app:{SECRET}@db/shop\"\n"),
+        format!("[outbox]\nurl = \"postgres://app:{SECRET}@db:port/shop\"\n"),
+        format!("[outbox]\nurl = \"postgres://app:{SECRET}@db/shop?sslmode=sometimes\"\n"),
         format!("outbox = \"postgres://app:{SECRET}@db/shop\"\n"),
         format!("[[sink]]\nname = \"a\"\nurl = \"kafka://app:{SECRET}@broker:9092\"\n"),
         format!("[[sink]]\nname = \"a\"\nurl = \"pigeon://app:{SECRET}@broker?password={SECRET}\"\n"),

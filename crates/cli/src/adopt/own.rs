@@ -1,0 +1,119 @@
+//! A layout of the user's own, written for a live table.
+
+use postrider_core::layout::{Layout, Way};
+use postrider_postgres::{Described, Holds};
+
+use super::columns::Found;
+use super::words::words;
+
+/// Its file's text, the layout that it is, and what was guessed; an error says what could not be told.
+pub(super) fn layout(table: &Described) -> Result<(String, Layout, Vec<String>), Vec<String>> {
+    let found = Found::of(table);
+    let mut unclear = found.unclear();
+    for part in ["id", "type", "payload"] {
+        if found.get(part).is_none() {
+            unclear.push(format!("no column is called like an entry's {part}"));
+        }
+    }
+    let counts = found.get("id").is_some_and(|id| id.counts && id.holds == Holds::Integer);
+    let mut told = Vec::new();
+    let mut states = Vec::new();
+    match found.get("status").map(|status| (status, words(status))) {
+        Some((status, Ok((known, left)))) => {
+            let said: Vec<String> = known.iter().map(|(state, word)| format!("{word} = {state}")).collect();
+            told.push(format!("Guessed by name: the words of \"{}\": {}.", status.name, said.join(", ")));
+            if !left.is_empty() {
+                told.push(format!("Left out: {}: entries with these words are not touched.", left.join(", ")));
+            }
+            states = known;
+        }
+        Some((_, Err(problem))) => unclear.push(problem),
+        None if counts => {}
+        None => unclear.push(
+            "it has neither a status column nor an id that the table hands out, so nothing says what is published".into(),
+        ),
+    }
+    if !unclear.is_empty() {
+        return Err(unclear);
+    }
+    let way = if states.is_empty() { Way::Cursor } else { Way::Lease };
+    let text = text(table, &found, way, counts, &states, &mut told);
+    let layout = Layout::parse("the layout", text.as_bytes()).map_err(|fault| vec![fault.to_string()])?;
+    Ok((text, layout, told))
+}
+
+/// A cursor on a table that Postrider did not create has to be told where to begin.
+pub(super) fn needs_start(layout: &Layout) -> bool {
+    layout.way == Way::Cursor && layout.sides.position.is_none() && layout.name != "native"
+}
+
+fn text(
+    table: &Described,
+    found: &Found<'_>,
+    way: Way,
+    counts: bool,
+    states: &[(&'static str, String)],
+    told: &mut Vec<String>,
+) -> String {
+    let order = if counts { "key" } else { "none" };
+    let topic = if found.get("aggregate_type").is_some() { "{aggregate_type}-events" } else { "events" };
+    let payload = match found.get("payload").map(|column| column.holds) {
+        Some(Holds::Json) => "json",
+        Some(Holds::Text) if found.get("content_type").is_none() => "json",
+        _ => "bytes",
+    };
+    let mut text = format!(
+        "# Written by `postrider init --from` for the table \"{}.{}\". `postrider check` compares the two.\n\
+         name  = {name}\n\
+         table = {name}\n\
+         way   = \"{}\"    # cursor: append-only, read by id · lease: claimed by a status column · hold: by row locks\n\
+         order = \"{order}\"    # key: the events of one key stay in order · none: best effort by time\n\
+         names = \"free\"     # convention: only types like company.domain.action.v1\n\
+         topic = \"{topic}\"\n\n\
+         on_dead = \"skip\"   # hold: a dead entry holds back the later ones of its key\n\
+         payload = \"{payload}\"\n",
+        one_line(&table.schema),
+        one_line(&table.name),
+        way.word(),
+        name = quoted(&table.name),
+    );
+    if found.parts().any(|(_, column)| column.holds == Holds::Local) {
+        text.push_str("zone    = \"UTC\"    # of the times that are written without one\n");
+        told.push("Guessed: times without a zone are UTC.".into());
+    }
+    text.push_str("\n[columns]\n");
+    for (part, column) in found.parts() {
+        text.push_str(&format!("{part:14} = {}\n", quoted(&column.name)));
+    }
+    if found.get("source").is_none() {
+        text.push_str(&format!(
+            "{:14} = {{ constant = {} }}\n",
+            "source",
+            quoted(&format!("/{}", table.name))
+        ));
+    }
+    if found.get("time").is_none() {
+        text.push_str(&format!("{:14} = {{ now = true }}    # the time of claiming\n", "time"));
+        told.push("It has no column for the event's time: the time of claiming is taken.".into());
+    }
+    if !states.is_empty() {
+        text.push_str("\n[status]\n");
+        for (state, word) in states {
+            text.push_str(&format!("{state:9} = {}\n", quoted(word)));
+        }
+    }
+    let left = found.left_over();
+    if !left.is_empty() {
+        told.push(format!("Left out, since no part of an entry is called so: {}.", left.join(", ")));
+    }
+    text
+}
+
+/// A text as TOML has it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn one_line(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).collect()
+}

@@ -1,0 +1,122 @@
+use postrider_postgres::{DescribedColumn, Holds};
+
+use super::*;
+use postrider_core::layout::Way;
+
+fn column(name: &str, holds: Holds) -> DescribedColumn {
+    let counts = name == "id" && holds == Holds::Integer;
+    DescribedColumn {
+        name: name.into(),
+        declared: format!("{holds:?}").to_lowercase(),
+        holds,
+        counts,
+        words: Vec::new(),
+        default: None,
+    }
+}
+
+fn table(name: &str, columns: &[(&str, Holds)]) -> Described {
+    let columns: Vec<_> = columns.iter().map(|(name, holds)| column(name, *holds)).collect();
+    let primary_key = vec![columns[0].name.clone()];
+    Described { schema: "public".into(), name: name.into(), visible: true, columns, primary_key }
+}
+
+fn status_table(words: &[&str]) -> Described {
+    let mut table = table(
+        "Events",
+        &[
+            ("id", Holds::Uuid),
+            ("eventType", Holds::Text),
+            ("aggregateId", Holds::Uuid),
+            ("Payload", Holds::Json),
+            ("createdAt", Holds::Local),
+            ("Status", Holds::Text),
+        ],
+    );
+    table.columns[5].words = words.iter().map(|word| (*word).to_owned()).collect();
+    table
+}
+
+/// F1: a status table under its own names, with an enum's words; what was guessed is said.
+#[test]
+fn a_status_table_is_mapped_by_how_its_columns_are_called() {
+    let adopted = adopt(&status_table(&["Pending", "Sent", "Failed", "Odd"]), &[]).unwrap();
+    let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+    let layout = Layout::parse("x", text.as_bytes()).unwrap();
+    let columns: Vec<_> = layout
+        .columns
+        .given()
+        .filter_map(|(part, column)| Some(format!("{part}={}", column.name()?)))
+        .collect();
+    assert_eq!(
+        columns.join(" "),
+        "id=id type=eventType aggregate_id=aggregateId payload=Payload time=createdAt status=Status"
+    );
+    let words = layout.status.unwrap();
+    assert_eq!(
+        (&*words.pending, words.published.as_deref(), &*words.dead),
+        ("Pending", Some("Sent"), "Failed")
+    );
+    assert!(adopted.told[0].contains("Pending = pending"), "{:?}", adopted.told);
+    assert!(adopted.told[1].contains("Odd"), "{:?}", adopted.told);
+    assert!(!adopted.needs_start);
+}
+
+/// F5: numbers, flags and words without a meaning are not guessed.
+#[test]
+fn what_is_not_to_be_guessed_is_said() {
+    let said = |table: &Described| adopt(table, &[]).unwrap_err().join("; ");
+    assert!(said(&status_table(&["A", "B"])).contains("known are A, B, and none that usually means pending"));
+    assert!(said(&status_table(&[])).contains("no word is known"));
+    let mut numbers = status_table(&[]);
+    numbers.columns[5].holds = Holds::Integer;
+    assert!(said(&numbers).contains("column \"Status\" is a text: which of its values means pending"));
+    let mut flag = status_table(&[]);
+    flag.columns[5] = column("processed", Holds::Boolean);
+    assert!(said(&flag).contains("column \"processed\" is a boolean"));
+    let mut ticks = status_table(&["NEW", "SENT", "FAILED"]);
+    ticks.columns[4].holds = Holds::Integer;
+    assert!(said(&ticks).contains("as = \"unix_ms\""));
+    let mut bare = status_table(&[]);
+    bare.columns.pop();
+    assert!(said(&bare).contains("nothing says what is published"));
+    bare.columns.remove(1);
+    assert!(said(&bare).contains("an entry's type"));
+}
+
+/// F1: an append-only table is a cursor, which has to be told where to begin.
+#[test]
+fn an_id_that_counts_makes_a_cursor() {
+    let events = table("log", &[("id", Holds::Integer), ("kind", Holds::Text), ("data", Holds::Bytes)]);
+    let adopted = adopt(&events, &[]).unwrap();
+    let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+    let layout = Layout::parse("x", text.as_bytes()).unwrap();
+    assert_eq!((layout.way, adopted.needs_start), (Way::Cursor, true));
+    assert_eq!(layout.payload, postrider_core::layout::Payload::Bytes);
+}
+
+#[test]
+fn one_of_several_has_to_be_named() {
+    let outbox =
+        |name| table(name, &[("id", Holds::Integer), ("type", Holds::Text), ("payload", Holds::Text)]);
+    let tables = [outbox("orders"), outbox("shop_outbox")];
+    assert_eq!(choose(&tables, None).unwrap().name, "shop_outbox", "its name says so");
+    let tables = [outbox("Outbox"), outbox("outbox"), outbox("old_outbox")];
+    let failure = choose(&tables, None).unwrap_err();
+    assert!(failure.fault.unwrap().to_string().contains("public.Outbox, public.outbox, public.old_outbox"));
+    assert_eq!(choose(&tables, Some(&Named::parse("Outbox"))).unwrap().name, "Outbox");
+    assert_eq!(choose(&tables, Some(&Named::parse("public.OLD_OUTBOX"))).unwrap().name, "old_outbox");
+    assert!(choose(&tables, Some(&Named::parse("other.outbox"))).is_err());
+    assert!(choose(&[], None).is_err());
+}
+
+#[test]
+fn names_are_taken_apart_outside_of_quotes() {
+    let named = |text: &str| {
+        let Named { schema, table } = Named::parse(text);
+        (schema, table)
+    };
+    assert_eq!(named("outbox"), (None, "outbox".into()));
+    assert_eq!(named("shop.outbox"), (Some("shop".into()), "outbox".into()));
+    assert_eq!(named("\"My.Shop\".\"Out\"\"box\""), (Some("My.Shop".into()), "Out\"box".into()));
+}
