@@ -54,7 +54,7 @@ impl Reaper<'_> {
 
     async fn lease(&self, sql: &LeftSql) -> Result<u64, Error> {
         let outbox = (&self.view.outbox as _, Type::TEXT);
-        let expired = self.session.query(&sql.expired, &[outbox.clone()]).await?;
+        let expired = self.session.query(&sql.expired, std::slice::from_ref(&outbox)).await?;
         let mut left: Vec<EntryId> =
             expired.iter().map(|row| EntryId::Text(row.get::<_, String>(0).into())).collect();
         left.extend(self.foreign(sql).await?);

@@ -30,7 +30,7 @@ pub(crate) struct View {
 }
 
 /// How far the outbox was read, and who holds it.
-#[derive(Clone, Debug)]
+#[derive(Default, Clone, Debug)]
 pub(crate) struct Standing {
     pub(crate) now: Timestamp,
     pub(crate) position: i64,
@@ -276,12 +276,6 @@ impl View {
 impl<'a> Narrowed<'a> {
     fn new(wanted: Wanted<'a>) -> Self {
         Self { wanted, older: None, newer: None, key: None, above: None }
-    }
-}
-
-impl Default for Standing {
-    fn default() -> Self {
-        Self { now: Timestamp::default(), position: 0, claimed: 0, returned: Vec::new(), holder: None }
     }
 }
 
