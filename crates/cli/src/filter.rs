@@ -18,7 +18,7 @@ pub(crate) struct FilterArgs {
     #[arg(long = "type", value_name = "PATTERN")]
     event_type: Option<String>,
 
-    /// Only this key (by default the aggregate's id).
+    /// Only this key: by its id (by default the aggregate's), or as `list` shows it, Order/7.
     #[arg(long)]
     key: Option<String>,
 

@@ -71,7 +71,9 @@ pub(crate) async fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc
             let store = postrider_sqlite::open_store(&settings, clock.clone()).map_err(failure)?;
             Ok(Arc::new(store))
         }
-        Database::Postgres(_) => Err(being_built(config)),
+        Database::Postgres(settings) => {
+            Ok(Arc::new(postrider_postgres::open_store(&settings).await.map_err(failure)?))
+        }
     }
 }
 
@@ -82,7 +84,10 @@ pub(crate) async fn check(config: &Config) -> Result<Vec<Finding>, Failure> {
             sqlite::existing(&settings)?;
             Ok(postrider_sqlite::check(&settings))
         }
-        Database::Postgres(_) => Err(being_built(config)),
+        Database::Postgres(settings) => match postrider_postgres::open_store(&settings).await {
+            Ok(_) => Ok(Vec::new()),
+            Err(fault) => Ok(vec![Finding { weight: postrider_core::finding::Weight::Fault, fault }]),
+        },
     }
 }
 
@@ -118,15 +123,6 @@ pub(crate) fn failure(fault: Fault) -> Failure {
 /// Whether the database itself cannot be used: not there, not ours to open, locked, damaged, no database at all.
 pub(crate) fn is_unreachable(fault: &Fault) -> bool {
     sqlite::is_unreachable(fault) || postrider_postgres::is_unreachable(fault)
-}
-
-/// What the adapter does not have yet.
-pub(crate) fn being_built(config: &Config) -> Failure {
-    Failure::usage(
-        &config.outbox.place,
-        "this command is not in this build yet for PostgreSQL",
-        "Use sqlite:// until it is",
-    )
 }
 
 /// Where a cursor begins.

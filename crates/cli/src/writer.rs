@@ -9,7 +9,7 @@ use postrider_core::{Envelope, Fault, Names};
 
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::outbox::{Database, being_built, database};
+use crate::outbox::{Database, database, failure};
 
 /// A connection and what it may write.
 pub(crate) struct Writer {
@@ -19,6 +19,7 @@ pub(crate) struct Writer {
 
 enum Inner {
     Sqlite(sqlite::Writer),
+    Postgres(Box<postrider_postgres::Writer>),
 }
 
 /// What the outbox takes.
@@ -35,7 +36,10 @@ impl Writer {
             Database::Sqlite(settings) => {
                 (settings.layout.names, Inner::Sqlite(sqlite::Writer::open(&settings)?))
             }
-            Database::Postgres(_) => return Err(being_built(config)),
+            Database::Postgres(settings) => {
+                let writer = postrider_postgres::Writer::open(&settings).await.map_err(failure)?;
+                (settings.layout.names, Inner::Postgres(Box::new(writer)))
+            }
         };
         Ok(Self { rules: Rules { names, payload_bytes_max }, inner })
     }
@@ -44,6 +48,7 @@ impl Writer {
     pub(crate) async fn append_all(&mut self, envelopes: &[Envelope]) -> Result<Vec<Appended>, Failure> {
         match &mut self.inner {
             Inner::Sqlite(writer) => writer.append_all(envelopes),
+            Inner::Postgres(writer) => writer.append_all(envelopes).await.map_err(failure),
         }
     }
 
@@ -51,6 +56,7 @@ impl Writer {
     pub(crate) async fn append_once(&mut self, envelope: &Envelope, key: &str) -> Result<Appended, Failure> {
         match &mut self.inner {
             Inner::Sqlite(writer) => writer.append_once(envelope, key),
+            Inner::Postgres(writer) => writer.append_once(envelope, key).await.map_err(failure),
         }
     }
 }

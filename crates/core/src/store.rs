@@ -110,7 +110,7 @@ pub struct Filter {
     pub ids: Vec<EntryId>,
     /// Event types, with `*`.
     pub event_type: Option<String>,
-    /// A key's id.
+    /// A key, by its id or as it is shown: `7`, `Order/7`.
     pub key: Option<Text>,
     /// A state.
     pub state: Option<State>,
@@ -120,6 +120,25 @@ pub struct Filter {
     pub newer_than: Option<Duration>,
     /// At most so many; none means all.
     pub limit: Option<u64>,
+}
+
+impl Filter {
+    /// Whether a key is the one that is asked for, if any is.
+    #[must_use]
+    pub fn is_of_key(&self, key: Option<&Key>) -> bool {
+        let is = |asked: &Text, key: &Key| {
+            let scoped = asked.strip_suffix(&*key.id).and_then(|before| before.strip_suffix('/'));
+            *asked == key.id || (!key.scope.is_empty() && scoped == Some(&*key.scope))
+        };
+        self.key.as_ref().is_none_or(|asked| key.is_some_and(|key| is(asked, key)))
+    }
+
+    /// Every id that a key could have that is asked for: an id may hold a slash itself.
+    #[must_use]
+    pub fn key_ids(&self) -> Option<Vec<&str>> {
+        let asked = self.key.as_deref()?;
+        Some(std::iter::once(asked).chain(asked.match_indices('/').map(|(at, _)| &asked[at + 1..])).collect())
+    }
 }
 
 /// One line of a list: no payload.
@@ -156,4 +175,34 @@ pub struct Shown {
     pub holder: Option<Text>,
     /// When it was published, where the table says so.
     pub published_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// STO-02: a key is found by its id, and as a list shows it.
+    #[test]
+    fn a_key_is_asked_for_by_its_id_or_as_it_is_shown() {
+        let filter = |key: &'static str| Filter { key: Some(key.into()), ..Filter::default() };
+        let (order, bare) = (Key::new("Order", "7/a"), Key::new("", "7/a"));
+        for (asked, is_order, is_bare) in [
+            ("7/a", true, true),
+            ("Order/7/a", true, false),
+            ("a", false, false),
+            ("/7/a", false, false),
+            ("Order", false, false),
+            ("order/7/a", false, false),
+        ] {
+            let filter = filter(asked);
+            assert_eq!(
+                (filter.is_of_key(Some(&order)), filter.is_of_key(Some(&bare))),
+                (is_order, is_bare),
+                "{asked}"
+            );
+            assert!(!filter.is_of_key(None));
+            assert!(!is_order || filter.key_ids().unwrap().contains(&"7/a"), "{asked}");
+        }
+        assert!(Filter::default().is_of_key(None) && Filter::default().key_ids().is_none());
+    }
 }

@@ -30,6 +30,7 @@ mod store;
 mod table;
 mod tls;
 mod url;
+mod writer;
 
 pub use append::{Outbox, Prepared, hint};
 #[cfg(feature = "diesel-async")]
@@ -47,3 +48,4 @@ pub use postrider_core::append::{AppendError, Appended};
 pub use postrider_core::finding::{Finding, Weight};
 pub use source::{Hold, PostgresSource, open_source};
 pub use store::{PostgresStore, open_store};
+pub use writer::Writer;

@@ -183,7 +183,7 @@ fn chooses(filter: &Filter, listed: &Listed, now: Timestamp) -> bool {
     let age = std::time::Duration::try_from(listed.time.duration_until(now)).unwrap_or_default();
     filter.state.is_none_or(|state| state == listed.state)
         && filter.event_type.as_ref().is_none_or(|pattern| matches(pattern, &listed.event_type))
-        && filter.key.as_ref().is_none_or(|key| listed.key.as_ref().is_some_and(|of| of.id == *key))
+        && filter.is_of_key(listed.key.as_ref())
         && filter.older_than.is_none_or(|span| age > span)
         && filter.newer_than.is_none_or(|span| age < span)
 }

@@ -10,6 +10,7 @@ mod demo;
 mod newcomer;
 mod operator;
 mod outage;
+mod postgres;
 mod secrets;
 mod shop;
 mod status;

@@ -42,6 +42,23 @@ fn bury_holds_an_entry_back_and_revive_lets_it_go() {
     assert_eq!(numbers(&world), [3, 1, 2], "in order");
 }
 
+/// A key is typed as its id, or as `list` shows it.
+#[test]
+fn a_key_is_found_by_what_the_list_shows() {
+    let world = World::with_config(CONFIG);
+    world.append("shop.order.created.v1", "7", "{\"n\":1}");
+    let listed: Value = serde_json::from_str(&world.run(&["list", "--json"]).ok()).unwrap();
+    assert_eq!(listed["key"], "Order/7");
+    for (key, found) in [("7", 1), ("Order/7", 1), ("Product/7", 0), ("Order", 0)] {
+        assert_eq!(ids(&world, &["list", "--key", key, "--json"]).len(), found, "{key}");
+        assert_eq!(
+            count(&world, &["bury", "--key", key, "--dry-run", "--json"], "buried"),
+            found as u64,
+            "{key}"
+        );
+    }
+}
+
 /// F5: an id that stands for nothing is a mistake of whoever typed it, and then nothing at all is done.
 #[test]
 fn a_verb_on_an_entry_that_does_not_exist_says_so() {

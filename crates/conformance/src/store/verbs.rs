@@ -50,6 +50,8 @@ pub async fn sto_02_a_filter_chooses_what_it_says<H: SourceHarness>(harness: &H)
         (Filter { event_type: Some("acme.y.written.v1".into()), ..all.clone() }, "z1 z2"),
         (Filter { event_type: Some("acme.y".into()), ..all.clone() }, ""),
         (Filter { key: Some("w".into()), ..all.clone() }, "w1 w2"),
+        (Filter { key: Some("Letter/w".into()), ..all.clone() }, "w1 w2"),
+        (Filter { key: Some("Parcel/w".into()), ..all.clone() }, ""),
         (by_state(State::Published), "p1"),
         (by_state(State::Dead), "d1"),
         (by_state(State::Pending), "w1 w2 n1 n2 z1 z2"),

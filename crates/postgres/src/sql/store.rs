@@ -25,7 +25,7 @@ pub(crate) mod seen {
 }
 
 /// $1 outbox, $2 position, $3 how far the holder has claimed, $4 what it gave back of that, $5 whether its lease is good,
-/// $6 ids (or an event's id), $7 and $8 the least and the greatest age in microseconds (or null), $9 a key's id (or null), $10 an id
+/// $6 ids (or an event's id), $7 and $8 the least and the greatest age in microseconds (or null), $9 ids of keys (or null), $10 an id
 /// that all are above (or null).
 #[derive(Debug)]
 pub(crate) struct StoreSql {
@@ -178,7 +178,7 @@ impl Seen<'_> {
         } else {
             String::new()
         };
-        format!("{age} and ($9::text is null or {id} = $9){above}")
+        format!("{age} and ($9::text[] is null or {id} = any($9)){above}")
     }
 
     /// The first row that is to be published some day. A cursor's is behind the position, set aside, or passed.

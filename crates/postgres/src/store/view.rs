@@ -52,7 +52,7 @@ struct Narrowed<'a> {
     wanted: Wanted<'a>,
     older: Option<i64>,
     newer: Option<i64>,
-    key: Option<String>,
+    key: Option<Vec<String>>,
     above: Option<i64>,
 }
 
@@ -124,7 +124,7 @@ impl View {
             older: filter.older_than.map(microseconds),
             // One that is this long leaves nothing out.
             newer: filter.newer_than.map(microseconds).filter(|us| *us < MILLENNIUM_US),
-            key: filter.key.as_ref().map(ToString::to_string),
+            key: filter.key_ids().map(|ids| ids.into_iter().map(str::to_owned).collect()),
             above,
         };
         self.rows(session, query, standing, &narrowed, |row| {
@@ -218,7 +218,7 @@ impl View {
             wanted,
             (&narrowed.older as _, Type::INT8),
             (&narrowed.newer as _, Type::INT8),
-            (&narrowed.key as _, Type::TEXT),
+            (&narrowed.key as _, Type::TEXT_ARRAY),
             (&narrowed.above as _, Type::INT8),
         ];
         session.execute(&query.declare, &params).await?;
@@ -284,7 +284,7 @@ fn chooses(filter: &Filter, listed: &Listed, now: Timestamp) -> bool {
     let age = Duration::try_from(listed.time.duration_until(now)).unwrap_or_default();
     filter.state.is_none_or(|state| state == listed.state)
         && filter.event_type.as_ref().is_none_or(|pattern| matches(pattern, &listed.event_type))
-        && filter.key.as_ref().is_none_or(|key| listed.key.as_ref().is_some_and(|of| of.id == *key))
+        && filter.is_of_key(listed.key.as_ref())
         && filter.older_than.is_none_or(|span| age > span)
         && filter.newer_than.is_none_or(|span| age < span)
 }

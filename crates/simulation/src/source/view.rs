@@ -61,7 +61,7 @@ fn fits(view: &View, row: &Row, now: Timestamp, filter: &Filter) -> bool {
     let time = row.envelope.time;
     (filter.ids.is_empty() || filter.ids.contains(&view.id.into()))
         && filter.event_type.as_ref().is_none_or(|pattern| matches(pattern, &row.envelope.event_type))
-        && filter.key.as_ref().is_none_or(|key| row.key.id == *key)
+        && filter.is_of_key(Some(&row.key))
         && filter.state.is_none_or(|state| view.state == state)
         && filter.older_than.is_none_or(|span| later(time, span) < now)
         && filter.newer_than.is_none_or(|span| later(time, span) > now)

@@ -1,0 +1,132 @@
+//! The commands on PostgreSQL.
+
+use postrider_servers::Database;
+use serde_json::Value;
+
+use crate::adoption::COMMERCE;
+use crate::world::World;
+
+const SINK: &str = "[[sink]]\nurl = \"file://events.jsonl\"\n";
+
+fn world(database: &Database, more: &str) -> World {
+    let world = World::new();
+    world.write("postrider.toml", &format!("[outbox]\nurl = \"{}\"\n{more}{SINK}", database.url()));
+    world
+}
+
+/// F5: a database that cannot be reached is exit code 3 for every command, and its password is in no message.
+#[test]
+fn a_server_that_is_not_there() {
+    let world = World::new();
+    world.write(
+        "postrider.toml",
+        "[outbox]\nurl = \"postgres://app:swordfish-7@127.0.0.1:1/shop?sslmode=disable\"\n",
+    );
+    let append = ["append", "--type", "a.b.c.v1", "--aggregate-type", "A", "--aggregate-id", "1"];
+    for command in [
+        &["run"][..],
+        &["check"],
+        &["migrate"],
+        &["status"],
+        &["list"],
+        &["show", "1"],
+        &["revive", "1"],
+        &append,
+    ] {
+        let did = world.run_with(command, "{}");
+        did.failed(3, &["127.0.0.1:1/shop"]);
+        assert!(!format!("{}{}", did.stdout, did.stderr).contains("swordfish"), "{}", did.stderr);
+    }
+    world.run(&["migrate", "--print"]).ok();
+}
+
+/// F5: a database that answers and is not set up is exit code 2, for `check` 5, with the remedy.
+#[test]
+fn tables_that_are_not_there() {
+    let database = Database::create_blocking();
+    let world = world(&database, "");
+    for command in [&["run"][..], &["status"], &["list"]] {
+        world.run(command).failed(2, &["postrider migrate"]);
+    }
+    let check = world.run(&["check"]);
+    check.failed(5, &["postrider migrate"]);
+    assert!(check.stdout.contains("new    outbox"), "{}", check.stdout);
+    world.write("postrider.toml", &format!("[outbox]\nurl = \"{}x\"\n", database.url()));
+    world.run(&["status"]).failed(3, &["no such database"]);
+}
+
+/// F9, F8: append, run and the operator's verbs on the native layout.
+#[test]
+fn the_whole_road_on_postgresql() {
+    let database = Database::create_blocking();
+    let world = world(&database, "");
+    world.run(&["migrate"]).ok();
+    assert_eq!(world.run(&["migrate"]).ok(), "Everything is up to date.\n");
+    world.run(&["check"]).ok();
+    let first = world.append("shop.order.created.v1", "7", "{\"n\":1}");
+    world.append("shop.order.paid.v1", "7", "{\"n\":2}");
+    let once = [
+        "append",
+        "--type",
+        "shop.order.paid.v1",
+        "--aggregate-type",
+        "Order",
+        "--aggregate-id",
+        "8",
+        "--json",
+    ];
+    let once = |world: &World| -> Value {
+        let args = [&once[..], &["--idempotency-key", "k"]].concat();
+        serde_json::from_str(&world.run_with(&args, "{\"n\":3}").ok()).unwrap()
+    };
+    assert_eq!(once(&world)["repeated"], false);
+    assert_eq!(once(&world)["repeated"], true);
+    database.query(
+        "insert into outbox (type, aggregate_type, aggregate_id, payload) values ('shop.order.sent.v1', 'Order', '9', '{\"n\":4}')",
+    );
+
+    let status: Value = serde_json::from_str(&world.run(&["status", "--json"]).ok()).unwrap();
+    assert_eq!((&status["pending"], &status["published"]), (&4.into(), &0.into()), "{status}");
+    world.run(&["bury", &first, "--reason", "wrong price"]).ok();
+    let run = world.run(&["run", "--until-empty"]);
+    assert!(run.stderr.contains("Published 2 events.") && run.stderr.contains("1 dead"), "{}", run.stderr);
+    run.ok();
+    assert!(world.run(&["show", &first]).ok().contains("wrong price"));
+    world.run(&["revive", &first]).ok();
+    world.run(&["run", "--until-empty"]).ok();
+    let numbers: Vec<u64> = events(&world).iter().map(|event| event["data"]["n"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [3, 4, 1, 2]);
+    assert_eq!(world.run(&["list"]).ok().lines().count(), 5);
+    world.run(&["show", "999"]).failed(1, &["999"]);
+    world.run(&["bury", "999"]).failed(1, &["entry 999", "no such entry"]);
+}
+
+/// B19: the team's own tables as they are; no row of the outbox is changed (B4).
+#[test]
+fn commerce_as_the_team_has_it() {
+    let database = Database::create_blocking();
+    database.query(COMMERCE);
+    for (id, kind) in [(1, "loopers.order.created.v1"), (2, "loopers.product.viewed.v1")] {
+        database.query(&format!(
+            "insert into outbox (event_id, event_type, source, aggregate_type, aggregate_id, payload, created_at) values \
+             ('e{id}', '{kind}', 'commerce-api', 'Product', '7', '{{\"n\": {id}}}', '2026-01-02T03:04:05Z')"
+        ));
+    }
+    let rows = || database.query("select xmin, outbox.* from outbox order by id");
+    let before = rows();
+    let world = world(&database, "layout = \"commerce\"\nstart = \"beginning\"\n");
+    world.run(&["migrate"]).ok();
+    world.run(&["check"]).ok();
+    world.run(&["run", "--until-empty"]).ok();
+    let events = events(&world);
+    let ids: Vec<_> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["e1", "e2"]);
+    assert_eq!(events[0]["time"], "2026-01-02T03:04:05Z");
+    assert_eq!(events[0]["source"], "commerce-api");
+    assert_eq!(rows(), before);
+    assert!(database.query("select 1 from outbox_failed").is_empty());
+}
+
+fn events(world: &World) -> Vec<Value> {
+    world.read("events.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
