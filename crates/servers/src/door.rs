@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::{pipe, port, url, wait};
+use crate::{own_port, pipe, url, wait};
 
 /// Listens on a port of its own, and lets bytes through to a server. Closed and cut when dropped.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Door {
             state: Mutex::default(),
             changed: Condvar::new(),
         };
-        let listener = bound(|| port::draw(1).ok().map_or(0, |ports| ports[0]));
+        let listener = bound(own_port::draw);
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let shared = Arc::new(shared);
         let doorkeeper = Some(watch(listener, &shared));

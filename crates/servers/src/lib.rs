@@ -6,10 +6,12 @@
 #![allow(clippy::disallowed_methods, reason = "a test tool waits for real servers by the real clock")]
 
 mod address;
+mod copy;
 mod database;
 mod door;
 mod folder;
 mod keeper;
+mod own_port;
 mod pipe;
 #[allow(dead_code, reason = "shared with xtask, which uses the rest")]
 #[path = "../../../xtask/src/services/port.rs"]
