@@ -5,6 +5,8 @@
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use postrider_servers::{
@@ -203,6 +205,30 @@ fn a_closed_door_refuses_new_connections_and_keeps_the_old_ones() {
     ask(&mut client, b"b");
     door.open();
     ask(&mut connect(&door), b"c");
+}
+
+/// A process that is being started holds copies of all sockets for a moment.
+#[test]
+fn a_door_is_closed_at_once_also_while_processes_are_started() {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                Command::new("true").status().unwrap();
+            }
+        });
+        let mut door = Door::before(&echo());
+        let open: Vec<usize> = (0..200)
+            .filter(|_| {
+                door.close();
+                let is_open = TcpStream::connect(("127.0.0.1", door.port())).is_ok();
+                door.open();
+                is_open
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(open.is_empty(), "it was open: {open:?}");
+    });
 }
 
 #[test]
