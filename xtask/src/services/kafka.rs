@@ -43,7 +43,8 @@ pub(crate) fn start(place: &Place) -> Result<Started, String> {
         launched.ports[..brokers].iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let mut env = Env::default();
     env.set(BROKERS, clients.join(","));
-    Ok(Started::new(launched, "TERM", env))
+    // Its data go with it; and the last of a cluster would look for the others for a long time.
+    Ok(Started::new(launched, "KILL", env))
 }
 
 fn prepare(place: &Place, jars: &Path, node: usize, ports: &[u16]) -> Result<Start, String> {
