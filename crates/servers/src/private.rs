@@ -138,10 +138,11 @@ impl PrivatePostgres {
 
     fn init(&self, options: &Options) {
         let data = self.data();
-        let mut initdb = user::command(self.bin.join("initdb"), None);
+        let mut initdb = user::command(self.bin.join("initdb"), Some("KILL"));
         initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"]);
-        let done =
-            plain(initdb.arg(&data)).current_dir(&self.folder).output().expect("initdb can be started");
+        plain(initdb.arg(&data)).current_dir(&self.folder).stdin(Stdio::null());
+        initdb.stdout(Stdio::null()).stderr(Stdio::piped());
+        let done = keeper::start(initdb).and_then(Child::wait_with_output).expect("initdb can be started");
         assert!(done.status.success(), "initdb: {}", String::from_utf8_lossy(&done.stderr));
         for (name, text) in &options.files {
             self.put(name, text);

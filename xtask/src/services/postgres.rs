@@ -10,7 +10,6 @@ use super::Started;
 use super::env::Env;
 use super::fetch;
 use super::launch::Place;
-use super::user;
 
 pub(crate) const URL: &str = "POSTRIDER_TEST_POSTGRES_URL";
 pub(crate) const BIN: &str = "POSTRIDER_TEST_POSTGRES_BIN";
@@ -57,9 +56,9 @@ pub(crate) fn binaries(fetched: &Path) -> Result<PathBuf, String> {
 fn start_with(place: &Place, bin: &Path, url: &str, bin_key: &str) -> Result<Started, String> {
     place.clear()?;
     let data = place.folder.join("data");
-    let mut initdb = user::command(bin.join("initdb"), None);
+    let mut initdb = place.server(bin.join("initdb"), "KILL");
     initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"]);
-    fetch::run(plain(initdb.arg(&data)).current_dir(&place.folder))?;
+    fetch::run(plain(initdb.arg(&data)))?;
     std::fs::OpenOptions::new()
         .append(true)
         .open(data.join("postgresql.conf"))
