@@ -1,5 +1,6 @@
 //! Runs programs, cargo above all, and streams what they say.
 
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -100,7 +101,13 @@ fn stream(mut output: impl Read, mut out: impl Write, tally: &mut Tally) -> std:
 }
 
 fn line(command: &Command) -> String {
-    let settings = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    // Where the servers are was said when they were brought up, and would hide the rest.
+    let is_told = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        name.starts_with("POSTRIDER_TEST_") || name.starts_with("POSTRIDER_SERVICES_")
+    };
+    let settings = command.get_envs().filter(|(name, _)| !is_told(name));
+    let settings = settings.filter_map(|(name, value)| Some((name, value?)));
     let settings =
         settings.map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy()));
     let name = PathBuf::from(command.get_program());
@@ -120,7 +127,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_one_would_type_it() {
         let mut command = program("/usr/bin/cargo");
-        command.args(["test", "-p", "x"]).env("POSTRIDER_SEED", "7");
+        command.args(["test", "-p", "x"]).env("POSTRIDER_SEED", "7").env("POSTRIDER_TEST_KAFKA", "x");
         assert_eq!(line(&command), "POSTRIDER_SEED=7 cargo test -p x");
     }
 

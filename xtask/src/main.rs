@@ -30,8 +30,10 @@ Usage: cargo xtask <command> [options]
                     simulation and end-to-end tests; with FILTER only the tests whose names contain it;
                     brings up the servers that the tests need, and takes them down afterwards
                       --all         installs and tests the optional servers too, as CI does
-  services up [NAME...]     starts servers that stay: postgres (the default), postgres15, pgbouncer;
-                            their addresses are in target/services/env, where tests look for them
+  services up [NAME...]     starts servers that stay: postgres (the default), postgres15, pgbouncer, kafka,
+                            redis, mariadb, mysql; their addresses are in target/services/env, where tests
+                            look for them
+                      --brokers N   of Kafka (default 1)
   services down [NAME...]   stops them and removes their data, all of them without NAME
   services status           which of them stand, and where
   rules             the house rules alone

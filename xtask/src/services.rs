@@ -3,11 +3,14 @@
 mod command;
 mod env;
 mod fetch;
+mod kafka;
 mod launch;
+mod mysql;
 mod port;
 mod postgres;
 #[cfg_attr(not(test), allow(dead_code, reason = "shared with crates/servers, which uses the rest"))]
 mod process;
+mod redis;
 mod session;
 mod state;
 mod user;
@@ -33,17 +36,33 @@ pub(crate) enum Service {
     Postgres,
     Postgres15,
     Pgbouncer,
+    Kafka,
+    Redis,
+    Mariadb,
+    Mysql,
 }
 
 impl Service {
     /// In the order in which they can be started.
-    pub(crate) const ALL: [Self; 3] = [Self::Postgres, Self::Postgres15, Self::Pgbouncer];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Postgres,
+        Self::Postgres15,
+        Self::Pgbouncer,
+        Self::Kafka,
+        Self::Redis,
+        Self::Mariadb,
+        Self::Mysql,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
             Self::Postgres15 => "postgres15",
             Self::Pgbouncer => "pgbouncer",
+            Self::Kafka => "kafka",
+            Self::Redis => "redis",
+            Self::Mariadb => "mariadb",
+            Self::Mysql => "mysql",
         }
     }
 
@@ -53,6 +72,10 @@ impl Service {
             Self::Postgres => postgres::URL,
             Self::Postgres15 => postgres::URL_15,
             Self::Pgbouncer => postgres::PGBOUNCER_URL,
+            Self::Kafka => kafka::BROKERS,
+            Self::Redis => redis::URL,
+            Self::Mariadb => mysql::MARIADB_URL,
+            Self::Mysql => mysql::MYSQL_URL,
         }
     }
 
@@ -62,6 +85,8 @@ impl Service {
             Self::Postgres => true,
             Self::Postgres15 => fetch::is_there("/usr/lib/postgresql/15/bin/postgres"),
             Self::Pgbouncer => fetch::is_there("/usr/sbin/pgbouncer"),
+            // No test needs them yet.
+            Self::Kafka | Self::Redis | Self::Mariadb | Self::Mysql => false,
         }
     }
 
@@ -74,6 +99,10 @@ impl Service {
             Self::Postgres => postgres::start(place),
             Self::Postgres15 => postgres::start_15(place),
             Self::Pgbouncer => postgres::start_pgbouncer(place, env.get(postgres::URL).unwrap_or_default()),
+            Self::Kafka => kafka::start(place),
+            Self::Redis => redis::start(place),
+            Self::Mariadb => mysql::start_mariadb(place),
+            Self::Mysql => mysql::start_mysql(place),
         }
     }
 
@@ -97,8 +126,8 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    fn one(launched: Launched, signal: &'static str, env: Env) -> Self {
-        Self { processes: vec![launched.process], children: vec![launched.child], signal, env }
+    fn new(launched: Launched, signal: &'static str, env: Env) -> Self {
+        Self { processes: launched.processes, children: launched.children, signal, env }
     }
 
     fn end(&mut self) -> Result<(), String> {
@@ -131,7 +160,7 @@ impl Home {
 
     fn place(&self, service: Service, run: Option<&str>) -> Place {
         let folder = run.map_or_else(|| self.data.clone(), |run| self.data.join(run)).join(service.name());
-        Place { folder, fetched: self.data.join("fetched"), tied: run.is_some() }
+        Place { folder, fetched: self.data.join("fetched"), tied: run.is_some(), brokers: 1 }
     }
 
     /// One at a time fetches, starts and stops.

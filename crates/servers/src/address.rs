@@ -23,6 +23,30 @@ pub fn pgbouncer() -> Option<String> {
     find("POSTRIDER_TEST_PGBOUNCER_URL")
 }
 
+/// The addresses of Kafka's brokers, `host:port` with commas between, if there are any.
+#[must_use]
+pub fn kafka() -> Option<String> {
+    find("POSTRIDER_TEST_KAFKA")
+}
+
+/// The URL of Redis, if there is one.
+#[must_use]
+pub fn redis() -> Option<String> {
+    find("POSTRIDER_TEST_REDIS_URL")
+}
+
+/// The URL of MariaDB, if there is one.
+#[must_use]
+pub fn mariadb() -> Option<String> {
+    find("POSTRIDER_TEST_MARIADB_URL")
+}
+
+/// The URL of MySQL, if there is one.
+#[must_use]
+pub fn mysql() -> Option<String> {
+    find("POSTRIDER_TEST_MYSQL_URL")
+}
+
 /// A value that no test can do without.
 pub(crate) fn needed(key: &str) -> String {
     find(key).unwrap_or_else(|| {

@@ -2,18 +2,27 @@
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::{pipe, port, url, wait};
+use crate::{own_port, pipe, url, wait};
 
 /// Listens on a port of its own, and lets bytes through to a server. Closed and cut when dropped.
 #[derive(Debug)]
 pub struct Door {
     port: u16,
     shared: Arc<Shared>,
-    doorkeeper: Option<JoinHandle<()>>,
+    doorkeeper: Option<Doorkeeper>,
+}
+
+/// Accepts while the door is open.
+#[derive(Debug)]
+struct Doorkeeper {
+    /// The listening socket, seen as one that can be shut down.
+    socket: TcpStream,
+    thread: JoinHandle<()>,
 }
 
 /// Which way bytes go.
@@ -52,7 +61,7 @@ impl Door {
             state: Mutex::default(),
             changed: Condvar::new(),
         };
-        let listener = bound(|| port::draw(1).ok().map_or(0, |ports| ports[0]));
+        let listener = bound(own_port::draw);
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let shared = Arc::new(shared);
         let doorkeeper = Some(watch(listener, &shared));
@@ -83,11 +92,13 @@ impl Door {
 
     /// Refuses new connections; those that stand go on.
     pub fn close(&mut self) {
-        let Some(doorkeeper) = self.doorkeeper.take() else { return };
+        let Some(Doorkeeper { socket, thread }) = self.doorkeeper.take() else { return };
         self.shared.lock().closed = true;
-        // Wakes the doorkeeper, who waits for somebody to come.
+        // Shut down, not just dropped: a process that is being started somewhere here holds a copy for a moment.
+        let _ = socket.shutdown(Shutdown::Both);
+        // Wakes the doorkeeper, where shutting down did not.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
-        doorkeeper.join().expect("the doorkeeper goes home");
+        thread.join().expect("the doorkeeper goes home");
     }
 
     /// Accepts connections again, on the same port.
@@ -202,10 +213,11 @@ fn bound(mut port: impl FnMut() -> u16) -> TcpListener {
     listener.expect("it was waited for")
 }
 
-/// Accepts until the door is closed; then the listener is gone, and the system refuses for us.
-fn watch(listener: TcpListener, shared: &Arc<Shared>) -> JoinHandle<()> {
+/// Accepts until the door is closed; then the system refuses for us.
+fn watch(listener: TcpListener, shared: &Arc<Shared>) -> Doorkeeper {
+    let socket = TcpStream::from(OwnedFd::from(listener.try_clone().expect("a second view of a socket")));
     let shared = Arc::clone(shared);
-    std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         for client in listener.incoming() {
             if shared.lock().closed {
                 return;
@@ -213,5 +225,6 @@ fn watch(listener: TcpListener, shared: &Arc<Shared>) -> JoinHandle<()> {
             // A server that is away lets nobody in: the client sees its connection end.
             let _ = client.and_then(|client| shared.enter(client));
         }
-    })
+    });
+    Doorkeeper { socket, thread }
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::process::{self, Process};
-use crate::{Rows, address, folder, keeper, port, query, user, wait};
+use crate::sql::session;
+use crate::{Rows, address, copy, folder, keeper, own_port, query, user, wait};
 
 const DRAWS_MAX: usize = 5;
 const SETTINGS: &str = include_str!("../../../xtask/src/services/postgres.conf");
@@ -50,6 +51,24 @@ impl PrivatePostgres {
         server.init(options);
         server.first_start();
         server
+    }
+
+    /// A hot standby of this server, which streams from it; `select pg_promote()` makes it a primary. Blocks the thread.
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let mut standby = Self { folder: folder::create(), bin: self.bin.clone(), port: 0, running: None };
+        let label = session(&self.url(), |session| {
+            session.query("select pg_backup_start('standby', true)")?;
+            copy::data(&self.data(), &standby.data());
+            session.query("select labelfile from pg_backup_stop(false)")
+        });
+        let label = label.unwrap_or_else(|error| panic!("cannot copy the server: {error}"));
+        standby.put("backup_label", label[0][0].clone().unwrap_or_default().as_bytes());
+        standby.put("standby.signal", b"");
+        let primary = format!("primary_conninfo = 'host=127.0.0.1 port={} user=postgres'", self.port);
+        standby.configure(&[primary]);
+        standby.first_start();
+        standby
     }
 
     /// Where it is, as its superuser.
@@ -119,22 +138,27 @@ impl PrivatePostgres {
 
     fn init(&self, options: &Options) {
         let data = self.data();
-        let mut initdb = user::command(self.bin.join("initdb"), None);
+        let mut initdb = user::command(self.bin.join("initdb"), Some("KILL"));
         initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"]);
-        let done =
-            plain(initdb.arg(&data)).current_dir(&self.folder).output().expect("initdb can be started");
+        plain(initdb.arg(&data)).current_dir(&self.folder).stdin(Stdio::null());
+        initdb.stdout(Stdio::null()).stderr(Stdio::piped());
+        let done = keeper::start(initdb).and_then(Child::wait_with_output).expect("initdb can be started");
         assert!(done.status.success(), "initdb: {}", String::from_utf8_lossy(&done.stderr));
         for (name, text) in &options.files {
             self.put(name, text);
         }
-        let mut conf =
-            OpenOptions::new().append(true).open(data.join("postgresql.conf")).expect("a configuration");
-        writeln!(conf, "{SETTINGS}{}", options.settings.join("\n"))
-            .expect("the configuration can be written");
+        self.configure(&[SETTINGS.to_owned()]);
+        self.configure(&options.settings);
         let access = data.join("pg_hba.conf");
         let usual = std::fs::read_to_string(&access).expect("initdb writes who may connect");
         let lines = format!("{}\n{usual}", options.access.join("\n"));
         std::fs::write(&access, lines).expect("who may connect can be written");
+    }
+
+    /// Lines that count more than those before them.
+    fn configure(&self, lines: &[String]) {
+        let conf = OpenOptions::new().append(true).open(self.data().join("postgresql.conf"));
+        writeln!(conf.expect("a configuration"), "{}", lines.join("\n")).expect("it can be written");
     }
 
     fn put(&self, name: &str, text: &[u8]) {
@@ -149,7 +173,7 @@ impl PrivatePostgres {
 
     fn first_start(&mut self) {
         for _ in 0..DRAWS_MAX {
-            let port = port::draw(1).expect("a free port")[0];
+            let port = own_port::draw();
             if self.try_start(port) {
                 self.port = port;
                 return;

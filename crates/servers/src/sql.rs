@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
@@ -39,31 +40,56 @@ impl From<tokio_postgres::Error> for SqlError {
 /// # Errors
 /// What the server or the connection says; or that nothing was said for two minutes.
 pub fn query(url: &str, text: &str) -> Result<Rows, SqlError> {
+    session(url, |session| session.query(text))
+}
+
+/// Works on one connection; it is gone, on both sides, when this returns.
+pub(crate) fn session<T: Send>(
+    url: &str,
+    work: impl FnOnce(&Session) -> Result<T, SqlError> + Send,
+) -> Result<T, SqlError> {
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime for one connection").block_on(async {
-            let answer = tokio::time::timeout(ANSWER_WITHIN, ask(url, text)).await;
-            answer.unwrap_or_else(|_| {
-                Err(SqlError { code: None, text: "no answer for two minutes".to_owned() })
-            })
-        })
+        let runtime = runtime.expect("a runtime for one connection");
+        let (client, connection) = answer(&runtime, tokio_postgres::connect(url, NoTls))?;
+        let connection = runtime.spawn(connection);
+        let session = Session { runtime, client };
+        let outcome = work(&session);
+        let Session { runtime, client } = session;
+        drop(client);
+        let ended = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, connection).await });
+        // Its end is the server's good-bye; an error was told to whoever asked.
+        drop(ended);
+        outcome
     };
     std::thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-async fn ask(url: &str, text: &str) -> Result<Rows, SqlError> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    let connection = tokio::spawn(connection);
-    let answer = client.simple_query(text).await;
-    drop(client);
-    // Its end is the server's good-bye: nothing of this connection is left when we return.
-    let _ = connection.await;
-    let rows = answer?.into_iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => {
-            Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
-        }
-        _ => None,
-    });
-    Ok(rows.collect())
+/// A connection with a runtime of its own.
+pub(crate) struct Session {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Session {
+    pub(crate) fn query(&self, text: &str) -> Result<Rows, SqlError> {
+        let messages = answer(&self.runtime, self.client.simple_query(text))?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+            }
+            _ => None,
+        });
+        Ok(rows.collect())
+    }
+}
+
+fn answer<T>(
+    runtime: &Runtime,
+    asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, SqlError> {
+    let silent = SqlError { code: None, text: "no answer for two minutes".to_owned() };
+    let answer = runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, asked).await });
+    Ok(answer.map_err(|_| silent)??)
 }

@@ -5,9 +5,13 @@
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use postrider_servers::{Database, Door, PrivatePostgres, pgbouncer, postgres, postgres15, query, until};
+use postrider_servers::{
+    Database, Door, Options, PrivatePostgres, pgbouncer, postgres, postgres15, query, until,
+};
 
 fn one(rows: &[Vec<Option<String>>]) -> &str {
     rows[0][0].as_deref().unwrap()
@@ -83,6 +87,54 @@ fn a_killed_server_starts_again_with_what_was_committed() {
     assert_eq!(one(&server.query("select string_agg(id::text, ',' order by id) from t")), "1,2,3,4");
 }
 
+#[test]
+fn a_server_whose_port_is_taken_for_a_moment_comes_back_to_it() {
+    let mut server = PrivatePostgres::start();
+    let url = server.url();
+    server.stop();
+    let thief = TcpListener::bind(("127.0.0.1", server.port())).unwrap();
+    let back = std::thread::spawn(move || {
+        server.restart();
+        server
+    });
+    // Long enough for some starts that fail; were it not, the test would pass all the same.
+    std::thread::sleep(Duration::from_millis(700));
+    drop(thief);
+    let server = back.join().unwrap();
+    assert_eq!(server.url(), url);
+    assert_eq!(one(&server.query("select 1")), "1");
+}
+
+#[test]
+fn a_standby_follows_and_takes_over() {
+    let mut primary = PrivatePostgres::start();
+    primary.query("create table t (id int); insert into t values (1)");
+    let standby = primary.standby();
+    assert_eq!(one(&standby.query("select pg_is_in_recovery()")), "t");
+    primary.query("insert into t values (2)");
+    until("the standby follows", || one(&standby.query("select count(*) from t")) == "2");
+    primary.kill();
+    standby.query("select pg_promote()");
+    standby.query("insert into t values (3)");
+    assert_eq!(one(&standby.query("select count(*) from t")), "3");
+}
+
+#[test]
+fn a_server_has_what_it_was_given() {
+    let options = Options {
+        settings: vec!["application_name = 'given'".to_owned(), "work_mem = '7MB'".to_owned()],
+        access: vec!["host all refused 127.0.0.1/32 reject".to_owned()],
+        files: vec![("given.txt".to_owned(), b"7".to_vec())],
+        ..Options::default()
+    };
+    let server = PrivatePostgres::start_with(&options);
+    server.query("create role refused login");
+    assert_eq!(one(&server.query("show work_mem")), "7MB");
+    assert_eq!(one(&server.query("select pg_read_file('given.txt')")), "7");
+    let refused = query(&server.url().replace("postgres@", "refused@"), "select 1").unwrap_err();
+    assert!(refused.to_string().contains("pg_hba.conf rejects"), "{refused}");
+}
+
 /// Answers each byte with the same byte.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -153,6 +205,30 @@ fn a_closed_door_refuses_new_connections_and_keeps_the_old_ones() {
     ask(&mut client, b"b");
     door.open();
     ask(&mut connect(&door), b"c");
+}
+
+/// A process that is being started holds copies of all sockets for a moment.
+#[test]
+fn a_door_is_closed_at_once_also_while_processes_are_started() {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                Command::new("true").status().unwrap();
+            }
+        });
+        let mut door = Door::before(&echo());
+        let open: Vec<usize> = (0..200)
+            .filter(|_| {
+                door.close();
+                let is_open = TcpStream::connect(("127.0.0.1", door.port())).is_ok();
+                door.open();
+                is_open
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(open.is_empty(), "it was open: {open:?}");
+    });
 }
 
 #[test]

@@ -2,17 +2,22 @@
 
 use std::process::ExitCode;
 
+use super::launch::Place;
 use super::state::{self, Standing};
 use super::{Home, Service, ordered};
 use crate::args::Args;
 use crate::report::Report;
 
 pub(crate) fn main(mut args: Args) -> Result<ExitCode, String> {
-    let verb = args.command();
-    let names = |args: Args| args.words();
-    match verb.as_deref() {
-        Some("up") => up(&named(names(args)?, &[Service::Postgres])?),
-        Some("down") => down(names(args)?),
+    match args.command().as_deref() {
+        Some("up") => {
+            let brokers = args.option("--brokers", 1)?;
+            if !(1..=9).contains(&brokers) {
+                return Err(format!("a cluster has 1 to 9 brokers, not {brokers}"));
+            }
+            up(&named(args.words()?, &[Service::Postgres])?, brokers)
+        }
+        Some("down") => down(args.words()?),
         Some("status") => args.none().and_then(|()| status()),
         _ => Err("services are brought `up` or `down`, or their `status` is asked".to_owned()),
     }
@@ -22,19 +27,19 @@ fn named(names: Vec<String>, default: &[Service]) -> Result<Vec<Service>, String
     if names.is_empty() { Ok(default.to_vec()) } else { ordered(&names) }
 }
 
-fn up(services: &[Service]) -> Result<ExitCode, String> {
+fn up(services: &[Service], brokers: usize) -> Result<ExitCode, String> {
     let home = Home::open()?;
     let _alone = home.lock()?;
     let mut report = Report::default();
     for service in services {
-        report.step(service.name(), || start(&home, *service));
+        report.step(service.name(), || start(&home, *service, brokers));
         state::tell(&home)?;
     }
     println!("\nTheir addresses are in {}", home.env_file().display());
     Ok(report.close())
 }
 
-fn start(home: &Home, service: Service) -> Result<(), String> {
+fn start(home: &Home, service: Service, brokers: usize) -> Result<(), String> {
     if std::env::var_os(service.variable()).is_some() {
         println!("    yours, by {}", service.variable());
         return Ok(());
@@ -53,7 +58,7 @@ fn start(home: &Home, service: Service) -> Result<(), String> {
             all
         },
     );
-    let place = home.place(service, None);
+    let place = Place { brokers, ..home.place(service, None) };
     let started = service.start(&place, &env)?;
     state::note(home, service, &started)?;
     for (key, value) in started.env.iter() {

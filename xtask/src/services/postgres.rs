@@ -9,8 +9,7 @@ use std::time::Duration;
 use super::Started;
 use super::env::Env;
 use super::fetch;
-use super::launch::{Place, launch};
-use super::user;
+use super::launch::Place;
 
 pub(crate) const URL: &str = "POSTRIDER_TEST_POSTGRES_URL";
 pub(crate) const BIN: &str = "POSTRIDER_TEST_POSTGRES_BIN";
@@ -57,25 +56,24 @@ pub(crate) fn binaries(fetched: &Path) -> Result<PathBuf, String> {
 fn start_with(place: &Place, bin: &Path, url: &str, bin_key: &str) -> Result<Started, String> {
     place.clear()?;
     let data = place.folder.join("data");
-    let mut initdb = user::command(bin.join("initdb"), None);
+    let mut initdb = place.server(bin.join("initdb"), "KILL");
     initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8", "-D"]);
-    fetch::run(plain(initdb.arg(&data)).current_dir(&place.folder))?;
+    fetch::run(plain(initdb.arg(&data)))?;
     std::fs::OpenOptions::new()
         .append(true)
         .open(data.join("postgresql.conf"))
         .and_then(|mut file| file.write_all(SETTINGS.as_bytes()))
         .map_err(|error| format!("cannot configure {}: {error}", data.display()))?;
-    let command = |ports: &[u16]| {
+    let command = |port: u16| {
         let mut command = place.server(bin.join("postgres"), "QUIT");
-        plain(command.arg("-D").arg(&data).args(["-p", &ports[0].to_string()])).current_dir(&place.folder);
+        plain(command.arg("-D").arg(&data).args(["-p", &port.to_string()]));
         Ok(command)
     };
-    let log = place.folder.join("log");
-    let launched = launch(&log, "ready to accept connections", 1, command, |ports| lets_in(ports[0]))?;
+    let launched = place.launch_one("ready to accept connections", command, lets_in)?;
     let mut env = Env::default();
     env.set(url, format!("postgres://postgres@127.0.0.1:{}/postgres", launched.ports[0]));
     env.set(bin_key, bin.to_string_lossy());
-    Ok(Started::one(launched, "INT", env))
+    Ok(Started::new(launched, "INT", env))
 }
 
 /// PgBouncer with transaction pooling, in front of the server of this URL.
@@ -88,23 +86,18 @@ pub(crate) fn start_pgbouncer(place: &Place, postgres: &str) -> Result<Started, 
         })?;
     fetch::debian("/usr/sbin/pgbouncer", &["pgbouncer"])?;
     place.clear()?;
-    let write = |name: &str, text: String| {
-        std::fs::write(place.folder.join(name), text)
-            .map_err(|error| format!("cannot write into {}: {error}", place.folder.display()))
-    };
-    write("users", "\"postgres\" \"\"\n".to_owned())?;
-    let command = |ports: &[u16]| {
-        let users = place.folder.join("users");
-        write("pgbouncer.ini", pgbouncer_ini(port, ports[0], &users))?;
+    place.write("users", "\"postgres\" \"\"\n")?;
+    let users = place.folder.join("users");
+    let command = |listen: u16| {
+        place.write("pgbouncer.ini", &pgbouncer_ini(port, listen, &users))?;
         let mut command = place.server("/usr/sbin/pgbouncer", "KILL");
-        command.arg(place.folder.join("pgbouncer.ini")).current_dir(&place.folder);
+        command.arg("pgbouncer.ini");
         Ok(command)
     };
-    let log = place.folder.join("log");
-    let launched = launch(&log, "process up", 1, command, |ports| lets_in(ports[0]))?;
+    let launched = place.launch_one("process up", command, lets_in)?;
     let mut env = Env::default();
     env.set(PGBOUNCER_URL, format!("postgres://postgres@127.0.0.1:{}/postgres", launched.ports[0]));
-    Ok(Started::one(launched, "KILL", env))
+    Ok(Started::new(launched, "KILL", env))
 }
 
 /// Any database of the server; connections to those that are gone do not stay for long.

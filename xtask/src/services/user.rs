@@ -13,20 +13,28 @@ pub(crate) fn other() -> Option<(u32, u32)> {
     })
 }
 
+/// Ends at once when the parent is gone already: the kernel's signal would never come.
+const UNLESS_ORPHANED: &str = "test \"$PPID\" = \"$0\" || exit 1; exec \"$@\"";
+
 /// A command that runs as that user. `tied_by` is the signal that it gets when the thread that starts it is gone.
 pub(crate) fn command(program: impl AsRef<OsStr>, tied_by: Option<&str>) -> Command {
     let other = other();
     if other.is_none() && tied_by.is_none() {
         return Command::new(program);
     }
-    let mut command = Command::new("setpriv");
+    // Whoever was started in the background ignores some signals, and hands that on.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,QUIT", "setpriv"]);
     if let Some((user, group)) = other {
         command.args([format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()]);
     }
     if let Some(signal) = tied_by {
-        command.args(["--pdeathsig", signal]);
+        command.args(["--pdeathsig", signal, "--", "sh", "-c", UNLESS_ORPHANED]);
+        command.arg(std::process::id().to_string());
+    } else {
+        command.arg("--");
     }
-    command.arg("--").arg(program);
+    command.arg(program);
     command
 }
 
@@ -84,6 +92,16 @@ mod tests {
         let users = "root:x:0:0:root:/root:/bin/bash\nnobody:x:99:98:nobody:/:/bin/false\n";
         assert_eq!(nobody(users), Some((99, 98)));
         assert_eq!(nobody("root:x:0:0:root:/root:/bin/bash\n"), None);
+    }
+
+    #[test]
+    fn what_is_tied_runs_for_its_parent_and_for_nobody_else() {
+        let mut ours = command("echo", Some("KILL"));
+        assert_eq!(ours.arg("a b").output().unwrap().stdout, b"a b\n");
+        let mut orphan = Command::new("sh");
+        orphan.args(["-c", UNLESS_ORPHANED, "1", "echo", "a"]);
+        let output = orphan.output().unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty());
     }
 
     #[test]
