@@ -18,7 +18,7 @@ pub(crate) struct Writer {
 }
 
 enum Inner {
-    Sqlite(sqlite::Writer),
+    Sqlite(Box<sqlite::Writer>),
     Postgres(Box<postrider_postgres::Writer>),
 }
 
@@ -34,7 +34,7 @@ impl Writer {
         let payload_bytes_max = config.outbox.payload_bytes_max;
         let (names, inner) = match database(config)? {
             Database::Sqlite(settings) => {
-                (settings.layout.names, Inner::Sqlite(sqlite::Writer::open(&settings)?))
+                (settings.layout.names, Inner::Sqlite(Box::new(sqlite::Writer::open(&settings)?)))
             }
             Database::Postgres(settings) => {
                 let writer = postrider_postgres::Writer::open(&settings).await.map_err(failure)?;
