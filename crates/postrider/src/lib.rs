@@ -47,6 +47,7 @@
 //! | `sqlx-sqlite` | the same in an sqlx transaction |
 //! | `tokio-postgres` | `postgres::Outbox`, in a tokio-postgres transaction |
 //! | `sqlx-postgres`, `diesel-async`, `sea-orm` | the same in a transaction of theirs |
+//! | `relay` | [`relay::Relay`]: the engine of `postrider run` as a task of your service, and the file sink |
 
 mod chance;
 #[cfg(feature = "tokio-postgres")]
@@ -57,5 +58,9 @@ pub use jiff::Timestamp;
 pub use postrider_core::envelope::Trace;
 pub use postrider_core::{Draft, Envelope, Event, Fault, Key, Layout, Names, Text, cloudevents, limits};
 pub use postrider_derive::Event;
+#[cfg(feature = "relay")]
+pub use postrider_file as file;
+#[cfg(feature = "relay")]
+pub use postrider_relay as relay;
 #[cfg(feature = "rusqlite")]
 pub use postrider_sqlite as sqlite;
