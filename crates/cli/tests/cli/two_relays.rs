@@ -1,6 +1,7 @@
 //! Two relays on one outbox.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -175,9 +176,12 @@ fn database_is_free(world: &World) -> bool {
     database.execute_batch("begin immediate; rollback").is_ok()
 }
 
-/// The same of the file.
+/// The same of the file. One that is not there yet is locked by nobody: the first relay stopped before it made it.
 fn file_is_free(world: &World) -> bool {
-    let file = File::open(world.path("events.jsonl")).unwrap();
+    let file = match File::open(world.path("events.jsonl")) {
+        Ok(file) => file,
+        Err(error) => return error.kind() == ErrorKind::NotFound,
+    };
     comes_to_hold(Duration::from_secs(2), || file.try_lock().is_ok())
 }
 
