@@ -27,15 +27,25 @@ pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
     let lock = "select pg_advisory_xact_lock(hashtextextended($1, 7))";
     transaction.query(lock, &[(&Names::new(&config.layout).schema, Type::TEXT)]).await.map_err(failed)?;
     let mut done = upgrade_side(&transaction, &config.layout).await.map_err(failed)?;
-    if Table::read(&transaction, &config.layout).await.map_err(failed)?.is_none() {
+    let table = Table::read(&transaction, &config.layout).await.map_err(failed)?;
+    let missing = table.as_ref().map_or(Vec::new(), |table| table.missing(&config.layout));
+    if table.is_none() {
         if !is_native(&config.layout) {
             return Err(no_table(config));
         }
         transaction.run(&native_sql(&config.layout)).await.map_err(failed)?;
         done.push(format!("created table \"{}\"", config.layout.table));
     }
-    // The layout or the table may have changed since: always the one that fits now.
-    transaction.run(&function_sql(&config.layout, config.payload_bytes_max)).await.map_err(failed)?;
+    match missing.first() {
+        // The layout or the table may have changed since: always the one that fits now.
+        None => {
+            let function = function_sql(&config.layout, config.payload_bytes_max);
+            transaction.run(&function).await.map_err(failed)?;
+        }
+        Some((_, column)) => done.push(format!(
+            "left out the function that appends: the layout maps column \"{column}\", and the table has none"
+        )),
+    }
     transaction.commit().await.map_err(failed)?;
     Ok(done)
 }

@@ -60,9 +60,22 @@ impl Outbox {
     /// # Errors
     /// When the table is not as the layout says, or the database fails.
     pub async fn prepare<C: GenericClient + Sync>(&self, client: &C) -> Result<Prepared, AppendError<Error>> {
+        self.prepare_with(client, async |sql, types| client.prepare_typed(sql, types).await).await
+    }
+
+    /// The same by a pool's own cache of statements, which knows whether the connection has it already: with
+    /// deadpool-postgres `outbox.prepare_with(&**client, async |sql, types| client.prepare_typed_cached(sql, types).await)`.
+    ///
+    /// # Errors
+    /// When the table is not as the layout says, or the database fails.
+    pub async fn prepare_with<C, F>(&self, client: &C, prepare: F) -> Result<Prepared, AppendError<Error>>
+    where
+        C: GenericClient + Sync,
+        F: AsyncFnOnce(&str, &[Type]) -> Result<Statement, Error>,
+    {
         let sql = self.sql(&mut Caller(client)).await?;
         let types: Vec<Type> = sql.parameters.iter().map(|parameter| type_of(parameter.form)).collect();
-        let statement = client.prepare_typed(&sql.one, &types).await.map_err(AppendError::Database)?;
+        let statement = prepare(&sql.one, &types).await.map_err(AppendError::Database)?;
         Ok(Prepared { outbox: self.clone(), sql, statement })
     }
 }

@@ -122,3 +122,35 @@ async fn appends_move_between_threads() {
     moves(world.outbox.append_sea_orm(&sea_orm, &event)).await.unwrap();
     assert_eq!(world.value("select count(*) from outbox"), "5");
 }
+
+/// F9: on the oldest server that is supported, by every driver.
+#[tokio::test]
+async fn the_oldest_server_takes_events_too() {
+    let Some(server) = postrider_servers::postgres15() else { return };
+    let world = World::native_on(&server).await;
+    for driver in Driver::ALL {
+        world.append(driver, &[full(1), plain(2), full(3)], End::Commit).await;
+        assert!(!world.append_once(driver, &full(4), &format!("{driver:?}")).await.repeated);
+        assert!(world.append_once(driver, &full(5), &format!("{driver:?}")).await.repeated);
+    }
+    assert_eq!(world.value("select count(*) from outbox"), "16");
+}
+
+/// F9: behind a pooler that hands every transaction another connection.
+#[tokio::test]
+async fn a_transaction_pooler_may_stand_between() {
+    let Some(pooler) = postrider_servers::pgbouncer() else { return };
+    let world = World::native().await;
+    let url = world.database.url_at(&pooler);
+    let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for n in 0..3 {
+        let transaction = client.transaction().await.unwrap();
+        world.outbox.append(&transaction, &plain(n)).await.unwrap();
+        world.outbox.append_all(&transaction, &[plain(n + 10), full(n + 20)]).await.unwrap();
+        let once = world.outbox.append_once(&transaction, &plain(n + 30), "k").await.unwrap();
+        assert_eq!(once.repeated, n > 0);
+        transaction.commit().await.unwrap();
+    }
+    assert_eq!(world.value("select count(*) from outbox"), "10");
+}

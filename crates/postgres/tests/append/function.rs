@@ -124,3 +124,23 @@ async fn the_function_follows_the_layout() {
     }
     assert_eq!(world.value(functions), "3");
 }
+
+/// F5: a layout that does not fit its table is told, and the rest is migrated.
+#[tokio::test]
+async fn no_function_is_installed_for_a_layout_that_does_not_fit() {
+    let world = World::of(
+        Layout::built_in("debezium").unwrap(),
+        "create table outbox (id uuid primary key, type text)",
+    )
+    .await;
+    let config =
+        postrider_postgres::Config::new(&world.database.url(), world.layout.clone(), "test").unwrap();
+    let done = postrider_postgres::migrate(&config).await.unwrap();
+    assert!(done.iter().any(|line| line.contains("maps column \"aggregatetype\"")), "{done:?}");
+    world
+        .database
+        .query("alter table outbox add aggregatetype text, add aggregateid text, add payload jsonb");
+    world.migrate().await;
+    world.database.query("select * from postrider_append_outbox('OrderPlaced', 'Order', '7', '{}')");
+    assert_eq!(world.value("select aggregateid from outbox"), "7");
+}

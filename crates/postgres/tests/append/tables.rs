@@ -126,7 +126,40 @@ async fn a_table_with_names_and_types_of_its_own() {
     }
 }
 
-/// B19, F9: a serial id, the event's id in a short text column, an aggregate id that is a number, a real JSON column.
+/// B19, F9: the team's own columns and lengths, the event's own time.
+#[tokio::test]
+async fn the_table_of_commerce() {
+    let tables = "create table outbox (id bigserial primary key, event_id varchar(36) not null, event_type varchar(100) not null, \
+        source varchar(100) not null, aggregate_type varchar(100) not null, aggregate_id varchar(255) not null, payload jsonb not null, \
+        created_at timestamptz not null); \
+        create table outbox_cursor (id bigserial primary key, last_processed_id bigint not null, created_at timestamptz not null); \
+        create table outbox_failed (id bigserial primary key, event_id varchar(36), event_type varchar(100), source varchar(100), \
+        aggregate_type varchar(100), aggregate_id varchar(255), payload jsonb, retry_count int, last_error text, failed_at timestamptz, \
+        next_retry_at timestamptz)";
+    let world = World::of(Layout::built_in("commerce").unwrap(), tables).await;
+    world.migrate().await;
+    let row = "concat_ws('|', event_id, event_type, source, aggregate_type, payload->>'n', created_at at time zone 'UTC')";
+    all_write(&world, row, |n| {
+        format!("{}|loopers.order.created.v1|/shop|Order|{n}|2026-01-02 03:04:05.678901", id(n))
+    })
+    .await;
+}
+
+/// F1, F9: Debezium's table has neither a time nor a status.
+#[tokio::test]
+async fn the_table_of_debezium() {
+    let tables = "create table outbox (id uuid primary key, aggregatetype varchar(255) not null, aggregateid varchar(255) not null, \
+        type varchar(255) not null, payload jsonb)";
+    let world = World::of(Layout::built_in("debezium").unwrap(), tables).await;
+    world.migrate().await;
+    let row = "concat_ws('|', id, aggregatetype, aggregateid, type, payload->>'n')";
+    all_write(&world, row, |n| {
+        format!("{}|Order|018f3b0c-7d4e-7abc-8def-00000000000a|loopers.order.created.v1|{n}", id(n))
+    })
+    .await;
+}
+
+/// F1, F9: a serial id, the event's id in a short text column, an aggregate id that is a number, a real JSON column.
 #[tokio::test]
 async fn a_serial_table_with_a_column_for_the_events_id() {
     let layout = r#"

@@ -30,6 +30,15 @@ impl World {
         world
     }
 
+    /// The same on another server.
+    pub(crate) async fn native_on(server: &str) -> Self {
+        let layout = Layout::built_in("native").unwrap();
+        let outbox = Outbox::new(&layout).unwrap();
+        let world = Self { database: Database::create_on(server).await, layout, outbox };
+        world.migrate().await;
+        world
+    }
+
     /// A layout over a table that the application creates.
     pub(crate) async fn of(layout: Layout, tables: &str) -> Self {
         let database = Database::create().await;
