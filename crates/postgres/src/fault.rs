@@ -23,6 +23,19 @@ impl Error {
             Self::Silent(_) => None,
         }
     }
+
+    /// Whether the server refuses what it was given, and would again: a constraint, a type, a right.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code().is_some_and(|code| !passes(code))
+    }
+
+    /// The constraint that something ran against.
+    pub(crate) fn constraint(&self) -> Option<&str> {
+        match self {
+            Self::Server(error) => error.as_db_error()?.constraint(),
+            Self::Silent(_) => None,
+        }
+    }
 }
 
 /// What the server said: its message and code, without the detail, which may quote a row.

@@ -147,6 +147,13 @@ impl Session {
         Ok(transaction)
     }
 
+    /// Whether calls that are made at once go out together, in the order in which they are made: what is yet to be prepared
+    /// takes a turn of its own.
+    pub(crate) fn pipelines(&self, statements: [&str; 2]) -> bool {
+        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.pooled && statements.iter().all(|sql| known.contains_key(*sql))
+    }
+
     /// Whether a transaction pooler stands between.
     pub(crate) fn is_pooled(&self) -> bool {
         self.pooled

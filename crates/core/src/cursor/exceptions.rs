@@ -123,15 +123,19 @@ impl Exceptions {
         }
     }
 
-    /// Finds what has become due.
-    pub(super) fn wake(&mut self, now: Timestamp) {
-        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+    /// Finds what has become due, so many at most; says how many.
+    pub(super) fn wake(&mut self, now: Timestamp, limit: usize) -> usize {
+        let mut woken = 0;
+        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now && woken < limit)
+        {
+            woken += 1;
             self.due.remove(&(due, id));
             match self.items.get(&id).and_then(|item| item.key.clone()) {
                 Some(key) => self.lead(&key),
                 None => drop(self.heads.insert(id)),
             }
         }
+        woken
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::gaps::{Check, GapLedger, Look, Owner};
+use crate::layout::RetryRuns;
 use crate::route::Kind;
 use crate::source::{Idle, SourceError};
 use crate::{Fault, Key, limits};
@@ -54,6 +55,8 @@ pub struct Settings {
     pub ranges_max: usize,
     /// Open gaps before reading on stops.
     pub gaps_max: usize,
+    /// When due retries are looked for, and how many at once; none means with every reading (B8).
+    pub retry_runs: Option<RetryRuns>,
 }
 
 impl Default for Settings {
@@ -64,6 +67,7 @@ impl Default for Settings {
             exceptions_max: limits::PARKED_ENTRIES_MAX,
             ranges_max: limits::PARKED_RANGES_MAX,
             gaps_max: limits::GAPS_MAX,
+            retry_runs: None,
         }
     }
 }
@@ -84,6 +88,8 @@ pub struct Cursor {
     /// Per parked kind: rows from here on have not been looked at since the kind was parked.
     lanes: BTreeMap<Arc<Kind>, i64>,
     ledger: GapLedger,
+    /// Due retries are not looked for before this.
+    next_run: Option<Timestamp>,
     full: bool,
     ink: Ink,
 }
@@ -156,6 +162,7 @@ impl Cursor {
             ledger: GapLedger::load(gaps),
             exceptions: Exceptions::new(saved.exceptions, settings.hold_dead),
             lanes: saved.ranges.into_iter().map(|range| (Arc::new(range.kind), range.first)).collect(),
+            next_run: None,
             full: false,
             ink,
         }
@@ -217,6 +224,7 @@ impl Cursor {
             due_in: self
                 .exceptions
                 .next_due()
+                .map(|due| self.next_run.map_or(due, |run| run.max(due)))
                 .map(|due| now.duration_until(due).try_into().unwrap_or_default()),
             gaps_open: self.ledger.ids_open(),
             full: self.full,

@@ -49,7 +49,7 @@ impl Cursor {
         gate: &Gate<'_>,
         check: Option<Check>,
     ) -> Reading {
-        self.exceptions.wake(now);
+        self.wake(now);
         self.rewind();
         let opened: Vec<Arc<Kind>> = self.lanes.keys().filter(|kind| gate.open(kind)).cloned().collect();
         let ranges = opened.iter().map(|kind| RangeRead {
@@ -66,6 +66,21 @@ impl Cursor {
             now,
             check,
             opened,
+        }
+    }
+
+    /// Finds what has become due; where retries are a job of their own, when that is to run.
+    fn wake(&mut self, now: Timestamp) {
+        match self.settings.retry_runs {
+            None => {
+                self.exceptions.wake(now, usize::MAX);
+            }
+            Some(_) if self.next_run.is_some_and(|run| now < run) => {}
+            Some(runs) => {
+                if self.exceptions.wake(now, runs.entries) > 0 {
+                    self.next_run = now.checked_add(runs.every).ok();
+                }
+            }
         }
     }
 

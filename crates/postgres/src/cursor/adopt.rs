@@ -8,8 +8,9 @@ use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::fitness::Sequence;
 use crate::session::{Durable, Session};
-use crate::sql::Names;
 use crate::sql::cursor::CursorSql;
+use crate::sql::failed::FailedSql;
+use crate::sql::{Names, in_schema};
 
 /// Ids below the first position that are looked through for missing ones: transactions that were open when reading began.
 const LOOK_BACK_IDS: i64 = 100_000;
@@ -20,9 +21,10 @@ pub(super) async fn adopt(
     config: &Config,
     sql: &CursorSql,
     sequence: &Sequence,
+    failed: Option<&FailedSql>,
 ) -> Result<(), Fault> {
     let place = config.place();
-    match try_adopt(session, config, sql, sequence).await.map_err(|error| fault(&place, error))? {
+    match try_adopt(session, config, sql, sequence, failed).await.map_err(|error| fault(&place, error))? {
         Adopted::Yes => Ok(()),
         Adopted::NoStart => Err(Fault::new(
             place,
@@ -51,6 +53,7 @@ async fn try_adopt(
     config: &Config,
     sql: &CursorSql,
     sequence: &Sequence,
+    failed: Option<&FailedSql>,
 ) -> Result<Adopted, Error> {
     let names = Names::new(&config.layout);
     let outbox = config.layout.table.as_str();
@@ -77,15 +80,20 @@ async fn try_adopt(
             return Ok(Adopted::Backwards { position, highest, start });
         }
     }
+    let team = team_position(session, config).await?;
     let lowest = number(session.first(&sql.lowest, &[]).await?);
     // Somebody may have given rows ids below one.
     let before_all = lowest.map_or(0, |lowest| lowest.saturating_sub(1).min(0));
-    let (position, word) = match config.start {
-        Some(Start::Beginning) => (before_all, word(Start::Beginning)),
-        Some(Start::Now) => (highest, word(Start::Now)),
-        Some(Start::After(id)) => (id.min(highest), word(Start::After(id))),
-        None if lowest.is_none() => (before_all, word(Start::Beginning)),
-        None => return Ok(Adopted::NoStart),
+    let (position, word) = match (config.start, &team) {
+        (Some(Start::Beginning), _) => (before_all, word(Start::Beginning)),
+        (Some(Start::Now), _) => (highest, word(Start::Now)),
+        (Some(Start::After(id)), _) => (id.min(highest), word(Start::After(id))),
+        (None, Some(team)) if team.position > highest => {
+            return Ok(Adopted::Backwards { position: team.position, highest, start: team.name.clone() });
+        }
+        (None, Some(team)) => (team.position, team.name.clone()),
+        (None, None) if lowest.is_none() => (before_all, word(Start::Beginning)),
+        (None, None) => return Ok(Adopted::NoStart),
     };
     let transaction = session.begin(Durable::Now).await?;
     for table in [&names.exceptions, &names.ranges, &names.claims] {
@@ -97,22 +105,71 @@ async fn try_adopt(
     let gaps = transaction.query(&sql.missing, &[(&from, Type::INT8), (&position, Type::INT8)]).await?;
     let first: Vec<i64> = gaps.iter().map(|row| row.get(0)).collect();
     let last: Vec<i64> = gaps.iter().map(|row| row.get(1)).collect();
+    let seen = team.map(|team| team.seen);
     let params = [
         (&outbox as _, Type::TEXT),
         (&position as _, Type::INT8),
         (&word as _, Type::TEXT),
         (&first as _, Type::INT8_ARRAY),
         (&last as _, Type::INT8_ARRAY),
+        (&seen as _, Type::INT8),
     ];
     let insert = format!(
-        "insert into {} as p (outbox, position, claimed, start, gap_first, gap_last) values ($1, $2, $2, $3, $4, $5) \
+        "insert into {} as p (outbox, position, claimed, start, gap_first, gap_last, seen) values ($1, $2, $2, $3, $4, $5, $6) \
          on conflict (outbox) do update set position = excluded.position, claimed = excluded.claimed, returned = '{{}}', \
-         start = excluded.start, gap_first = excluded.gap_first, gap_last = excluded.gap_last, epoch = p.epoch + 1",
+         start = excluded.start, gap_first = excluded.gap_first, gap_last = excluded.gap_last, \
+         seen = excluded.seen, epoch = p.epoch + 1",
         names.position
     );
     transaction.execute(&insert, &params).await?;
+    if let Some(failed) = failed {
+        adopt_failed(&transaction, config, failed, position).await?;
+    }
     transaction.commit().await?;
     Ok(Adopted::Yes)
+}
+
+/// Where the relay before this one has come to, by the team's own table: the row with the highest id, never by clock (B4).
+struct TeamPosition {
+    position: i64,
+    seen: i64,
+    name: String,
+}
+
+async fn team_position(session: &Session, config: &Config) -> Result<Option<TeamPosition>, Error> {
+    let Some(team) = &config.layout.sides.position else { return Ok(None) };
+    let (id, position) = (team.columns.id.quoted(), team.columns.position.quoted());
+    let table = in_schema(&config.layout, &team.name.quoted());
+    let latest = format!(
+        "select {id}::bigint, coalesce({position}, 0)::bigint from {table} order by {id} desc limit 1"
+    );
+    let row = session.first(&latest, &[]).await?;
+    Ok(row.map(|row| TeamPosition {
+        seen: row.get(0),
+        position: row.get(1),
+        name: team.name.as_str().into(),
+    }))
+}
+
+/// What the relay before this one was about to try again, or had given up (B8).
+async fn adopt_failed(
+    session: &Session,
+    config: &Config,
+    failed: &FailedSql,
+    position: i64,
+) -> Result<(), Error> {
+    let retries_max = i32::try_from(config.layout.retry.retries_max).unwrap_or(i32::MAX);
+    let outbox = config.layout.table.as_str();
+    let params = [(&outbox as _, Type::TEXT), (&position as _, Type::INT8), (&retries_max as _, Type::INT4)];
+    session.execute(&failed.adopt, &params).await?;
+    let orphans = session.first(&failed.orphans, &[]).await?.map_or(0, |row| row.get::<_, i64>(0));
+    if orphans > 0 {
+        tracing::warn!(
+            entries = orphans,
+            "the table of failed entries has some whose events are not in the outbox any more: nobody can send them again"
+        );
+    }
+    Ok(())
 }
 
 /// A start as the configuration spells it.

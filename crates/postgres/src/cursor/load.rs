@@ -69,6 +69,7 @@ impl CursorSource {
             position,
             now: Timestamp::default(),
             looked_at: None,
+            heeded_at: None,
             survivors: Default::default(),
             row_bytes: 0,
         })))

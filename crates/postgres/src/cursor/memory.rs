@@ -28,6 +28,8 @@ pub(super) struct Held {
     pub(super) now: Timestamp,
     /// When it was last asked who may fill gaps.
     pub(super) looked_at: Option<Timestamp>,
+    /// When the team's table of failed entries was last looked at.
+    pub(super) heeded_at: Option<Timestamp>,
     /// Prepared transactions that have outlived a restart of the server, as far as they are known.
     pub(super) survivors: BTreeSet<String>,
     /// Bytes of a row, about; zero while that is not known.

@@ -5,6 +5,7 @@
 //! what is here asks and writes, in the order that `postrider_core::cursor` gives.
 
 mod adopt;
+mod failed;
 mod load;
 mod memory;
 mod page;
@@ -25,6 +26,7 @@ use crate::fault::Error;
 use crate::fence::Fence;
 use crate::session::{Durable, Link, Session};
 use crate::sql::cursor::CursorSql;
+use crate::sql::failed::FailedSql;
 use crate::table::Table;
 use memory::{Held, Memory};
 use page::Page;
@@ -36,6 +38,8 @@ pub(crate) struct CursorSource {
     settings: Settings,
     table: u32,
     sql: CursorSql,
+    /// The team's own table of failed entries, where it has one.
+    failed: Option<FailedSql>,
     decoder: Arc<Decoder>,
     fence: Fence,
     link: Link,
@@ -54,12 +58,18 @@ impl CursorSource {
     pub(crate) async fn open(config: &Arc<Config>, session: Session, table: Table) -> Result<Self, Fault> {
         let sequence = refuse::require_fit(&session, config, &table).await?;
         let sql = CursorSql::new(&config.layout, &table, &sequence.name);
-        adopt::adopt(&session, config, &sql, &sequence).await?;
+        let failed = failed::inspect(&session, config, &table).await?;
+        adopt::adopt(&session, config, &sql, &sequence, failed.as_ref()).await?;
         Ok(Self {
             place: config.place(),
-            settings: Settings { hold_dead: config.layout.on_dead == OnDead::Hold, ..Settings::default() },
+            settings: Settings {
+                hold_dead: config.layout.on_dead == OnDead::Hold,
+                retry_runs: config.layout.retry_runs,
+                ..Settings::default()
+            },
             table: table.oid,
             sql,
+            failed,
             decoder: Arc::new(Decoder::new(&config.layout)),
             fence: Fence::new(config),
             link: Link::with(config, Durable::Soon, session),
@@ -72,10 +82,11 @@ impl CursorSource {
         let session = self.session(memory).await?;
         let mut rows = 0;
         loop {
-            let Some(held) = self.hold_lease(memory, &session).await? else { return Ok(Claimed::Standby) };
-            let claim = held.loaded.cursor.open_claim();
-            let Page { taken, ids, again, full, more, rows: read } =
-                self.read_page(&session, held, ask, claim).await?;
+            if memory.held.is_none() && !self.take_over(memory, &session).await? {
+                return Ok(Claimed::Standby);
+            }
+            let Some(page) = self.read_page(&session, memory, ask).await? else { continue };
+            let Page { claim, taken, ids, again, full, more, rows: read } = page;
             rows += read;
             if ids.is_empty() {
                 self.persist(&session, memory, None).await?;
@@ -88,6 +99,7 @@ impl CursorSource {
                     ..held.loaded.cursor.idle(held.now)
                 }));
             }
+            let Some(held) = &mut memory.held else { return Ok(Claimed::Standby) };
             held.loaded.hand_out(claim, ids, &again);
             match self.mark(&session, held, &again).await {
                 Ok(true) => {}

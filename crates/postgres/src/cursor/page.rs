@@ -1,13 +1,15 @@
 //! One page of rows for a claim.
 
 use postrider_core::cursor::{Reading, Taken, offer_all};
+use postrider_core::gaps::Check;
 use postrider_core::limits;
+use postrider_core::route::Gate;
 use postrider_core::rows::Batch;
 use postrider_core::source::{Ask, SourceError};
 use tokio_postgres::types::Type;
 
 use super::CursorSource;
-use super::memory::Held;
+use super::memory::{Held, Memory};
 use crate::fault::Error;
 use crate::rows::values;
 use crate::session::{Flow, Session};
@@ -15,6 +17,7 @@ use crate::sql::fields::STATE;
 
 /// What a page of rows brought.
 pub(super) struct Page {
+    pub(super) claim: u64,
     pub(super) taken: Taken,
     /// The ids of what was taken.
     pub(super) ids: Vec<i64>,
@@ -25,49 +28,93 @@ pub(super) struct Page {
     pub(super) rows: usize,
 }
 
+/// What is read, and what came of it.
+struct Read<'d> {
+    plan: Reading,
+    sized: bool,
+    batch: Batch<'d>,
+    complete: bool,
+}
+
 impl CursorSource {
-    /// Reads rows in one snapshot and offers them in order. Memory is bounded by the limits of the claim.
+    /// Reads rows in one snapshot and offers them in order. Memory is bounded by the limits of the claim. None where the
+    /// lease is not held, or an operator's verb has changed something since: then it is to be asked again.
     pub(super) async fn read_page(
         &self,
         session: &Session,
-        held: &mut Held,
+        memory: &mut Memory,
         ask: &Ask,
-        claim: u64,
-    ) -> Result<Page, SourceError> {
+    ) -> Result<Option<Page>, SourceError> {
         let failed = |error| self.link.failed(error);
-        let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
-        let check = self.look(session, held).await.map_err(failed)?;
-        let mut gate = ask.gate();
-        let plan = held.loaded.cursor.reading(held.now, limit, &gate, check);
-        let read_to = plan.after;
-        // The server adds up sizes only where they might matter.
-        let sized = held.row_bytes == 0 || held.row_bytes.saturating_mul(2 * limit) > ask.bytes_max;
-        let mut batch = Batch::new(&self.decoder);
-        let complete = self.read(session, &plan, sized, ask.bytes_max, &mut batch).await.map_err(failed)?;
-        let rows = batch.len();
+        let Some(held) = memory.held.as_mut() else { return Ok(None) };
+        let (mut gate, fence) = (ask.gate(), held.fence);
+        let ahead = if self.may_ask_at_once(session, held) {
+            let mut read = self.plan(held, ask, &gate, None);
+            // One trip: the rows come with the answer that says whether they count.
+            let (pulse, rows) =
+                futures_util::future::join(self.pulse(session, fence), self.read(session, ask, &mut read))
+                    .await;
+            rows.map_err(failed)?;
+            self.take(session, memory, pulse.map_err(failed)?).await?.then_some(read)
+        } else {
+            let pulse = self.pulse(session, fence).await.map_err(failed)?;
+            self.take(session, memory, pulse).await?;
+            None
+        };
+        let Some(held) = memory.held.as_mut() else { return Ok(None) };
+        let Read { plan, batch, complete, .. } = match ahead {
+            Some(read) => read,
+            None => {
+                let check = self.look(session, held).await.map_err(failed)?;
+                let mut read = self.plan(held, ask, &gate, check);
+                self.read(session, ask, &mut read).await.map_err(failed)?;
+                read
+            }
+        };
+        let (rows, read_to) = (batch.len(), plan.after);
         held.row_bytes = batch.bytes().checked_div(rows).unwrap_or(held.row_bytes);
+        let claim = held.loaded.cursor.open_claim();
         let mut scan = held.loaded.cursor.scan(claim, plan, &mut gate);
         let offered = offer_all(&mut scan, read_to, &self.decoder, batch.seal());
         let scanned = scan.finish(complete && !offered.stopped);
-        Ok(Page {
+        Ok(Some(Page {
+            claim,
             taken: offered.taken,
             ids: offered.ids,
             again: offered.again,
             full: scanned.full,
             more: !complete,
             rows,
-        })
+        }))
     }
 
-    /// Reads what a plan asks for, all in one statement, in id order; says whether that was all of it.
-    async fn read(
-        &self,
-        session: &Session,
-        plan: &Reading,
-        sized: bool,
-        bytes_max: usize,
-        batch: &mut Batch<'_>,
-    ) -> Result<bool, Error> {
+    /// Whether the rows can be asked for before it is known what time it is: where nothing waits for its time, nobody has to
+    /// be asked about gaps first, and no other table may change what is to be read.
+    fn may_ask_at_once(&self, session: &Session, held: &Held) -> bool {
+        let waits = held.loaded.cursor.idle(held.now).due_in.is_some();
+        let rows = &self.sql.rows;
+        let read = if held.loaded.cursor.idle(held.now).gaps_open > 0 { &rows.union } else { &rows.plain };
+        !waits
+            && self.failed.is_none()
+            && !self.is_time_to_look(held)
+            && session.pipelines([self.sql.pulse.as_str(), read.as_str()])
+    }
+
+    fn plan(&self, held: &mut Held, ask: &Ask, gate: &Gate<'_>, check: Option<Check>) -> Read<'_> {
+        let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
+        Read {
+            plan: held.loaded.cursor.reading(held.now, limit, gate, check),
+            // The server adds up sizes only where they might matter.
+            sized: held.row_bytes == 0 || held.row_bytes.saturating_mul(2 * limit) > ask.bytes_max,
+            batch: Batch::new(&self.decoder),
+            complete: false,
+        }
+    }
+
+    /// Reads what a plan asks for, all in one statement, in id order.
+    async fn read(&self, session: &Session, ask: &Ask, read: &mut Read<'_>) -> Result<(), Error> {
+        let Read { plan, sized, batch, complete } = read;
+        let (sized, bytes_max) = (*sized, ask.bytes_max);
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let (limit, bytes) = (number(plan.limit), number(bytes_max));
         let (gap_first, gap_last): (Vec<i64>, Vec<i64>) =
@@ -112,6 +159,7 @@ impl CursorSource {
                 Ok(Flow::More)
             })
             .await?;
-        Ok(!is_cut && came < plan.limit)
+        *complete = !is_cut && came < plan.limit;
+        Ok(())
     }
 }

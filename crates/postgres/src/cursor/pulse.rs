@@ -17,6 +17,9 @@ use crate::session::Session;
 /// An open gap costs nothing but this question, and so it is not asked with every claim.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// What was asked for by an older time may have left out what is due by now.
+const FRESH: Duration = Duration::from_secs(1);
+
 pub(super) struct Pulse {
     epoch: i64,
     now: Timestamp,
@@ -24,44 +27,60 @@ pub(super) struct Pulse {
     wants_renewal: bool,
     /// The highest id that was ever drawn.
     drawn: i64,
+    /// Somebody else has moved the team's own position.
+    is_moved: bool,
 }
 
 impl CursorSource {
-    /// What was loaded under the lease, brought up to date; none where another process has it.
-    pub(super) async fn hold_lease<'m>(
+    /// Takes in what the database said; says whether what was read with the same question counts.
+    pub(super) async fn take(
         &self,
-        memory: &'m mut Memory,
         session: &Session,
-    ) -> Result<Option<&'m mut Held>, SourceError> {
+        memory: &mut Memory,
+        pulse: Option<Pulse>,
+    ) -> Result<bool, SourceError> {
         let failed = |error| self.link.failed(error);
-        loop {
-            if memory.held.is_none() && !self.take_over(memory, session).await? {
-                return Ok(None);
-            }
-            let Some(fence) = memory.held.as_ref().map(|held| held.fence) else { return Ok(None) };
-            let Some(pulse) = self.pulse(session, fence).await.map_err(failed)? else {
-                memory.held = None;
-                return Err(self.no_position());
-            };
-            let is_held = pulse.is_held
-                && (!pulse.wants_renewal || self.fence.renew(session, fence).await.map_err(failed)?);
-            if !is_held {
-                memory.held = None;
-                continue;
-            }
-            let Some(held) = memory.held.as_mut() else { return Ok(None) };
-            held.now = pulse.now;
-            if pulse.epoch != held.loaded.epoch {
-                held.loaded.cursor.reload(self.exceptions(session).await.map_err(failed)?);
-                held.loaded.epoch = pulse.epoch;
-            }
-            self.verify(session, held, pulse.drawn).await?;
-            // The compiler does not see that the loop ends here.
-            return Ok(memory.held.as_mut());
+        let Some(pulse) = pulse else {
+            memory.held = None;
+            return Err(self.no_position());
+        };
+        let Some(held) = memory.held.as_mut() else { return Ok(false) };
+        let is_held = pulse.is_held
+            && (!pulse.wants_renewal || self.fence.renew(session, held.fence).await.map_err(failed)?);
+        if !is_held {
+            memory.held = None;
+            return Ok(false);
         }
+        let is_fresh = pulse.now.duration_since(held.now).unsigned_abs() < FRESH;
+        held.now = pulse.now;
+        if pulse.is_moved {
+            return Err(self.another_is_running());
+        }
+        self.verify(session, held, pulse.drawn).await?;
+        self.heed(session, held).await?;
+        if pulse.epoch == held.loaded.epoch {
+            return Ok(is_fresh);
+        }
+        held.loaded.cursor.reload(self.exceptions(session).await.map_err(failed)?);
+        held.loaded.epoch = pulse.epoch;
+        Ok(false)
     }
 
-    async fn pulse(&self, session: &Session, fence: i64) -> Result<Option<Pulse>, Error> {
+    fn another_is_running(&self) -> SourceError {
+        let table = self.config.layout.sides.position.as_ref().map_or("", |team| team.name.as_str());
+        SourceError::Broken(Fault::new(
+            &*self.place,
+            format!(
+                "a row that Postrider did not write has appeared in \"{table}\": another relay is running"
+            ),
+            format!(
+                "Stop the other relay. Then delete the rows that it wrote to \"{table}\", and start this one again; what both \
+                 have published came twice."
+            ),
+        ))
+    }
+
+    pub(super) async fn pulse(&self, session: &Session, fence: i64) -> Result<Option<Pulse>, Error> {
         let ttl_us = self.config.ttl_us();
         let params = [
             (&self.fence.outbox as _, Type::TEXT),
@@ -76,6 +95,7 @@ impl CursorSource {
             is_held: row.try_get(2)?,
             wants_renewal: row.try_get(3)?,
             drawn: row.try_get(4)?,
+            is_moved: row.try_get(5)?,
         }))
     }
 
@@ -95,10 +115,14 @@ impl CursorSource {
         })
     }
 
+    pub(super) fn is_time_to_look(&self, held: &Held) -> bool {
+        let since = held.looked_at.map(|at| held.now.duration_since(at).unsigned_abs());
+        held.loaded.cursor.idle(held.now).gaps_open > 0 && since.is_none_or(|since| since >= LOOK_EVERY)
+    }
+
     /// Asks who may still fill gaps, when it is time to. What a reading made after this does not show may be closed.
     pub(super) async fn look(&self, session: &Session, held: &mut Held) -> Result<Option<Check>, Error> {
-        let since = held.looked_at.map(|at| held.now.duration_since(at).unsigned_abs());
-        if since.is_some_and(|since| since < LOOK_EVERY) {
+        if !self.is_time_to_look(held) {
             return Ok(None);
         }
         let Some(look) = held.loaded.cursor.look() else { return Ok(None) };

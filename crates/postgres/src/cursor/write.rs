@@ -62,8 +62,7 @@ impl CursorSource {
             }
             None => &self.sql.advance,
         };
-        let durable = if write.as_ref().is_some_and(buries) { Durable::Now } else { Durable::Soon };
-        if !self.run(session, sql, &params, durable, settling).await? {
+        if !self.run(session, sql, &params, write.as_ref(), settling).await? {
             return Ok(false);
         }
         held.position = position;
@@ -74,32 +73,59 @@ impl CursorSource {
         Ok(true)
     }
 
-    /// One statement, one round trip; where it is to be durable, or a test wants to stop in its middle, a transaction.
+    /// One statement, one round trip; a transaction where it is to be durable, where the team's table is written too, or
+    /// where a test wants to stop in its middle.
     async fn run(
         &self,
         session: &Session,
         sql: &str,
         params: &[Param<'_>],
-        durable: Durable,
+        write: Option<&Write>,
         settling: bool,
     ) -> Result<bool, Error> {
-        if durable == Durable::Soon && !session.is_pooled() && !(settling && point::armed()) {
+        let durable = if write.is_some_and(buries) { Durable::Now } else { Durable::Soon };
+        let write = write.filter(|write| self.concerns_failed(write));
+        let stops = settling && point::armed();
+        if durable == Durable::Soon && write.is_none() && !session.is_pooled() && !stops {
             return Ok(session.execute(sql, params).await? == 1);
         }
         let transaction = session.begin(durable).await?;
-        match transaction.execute(sql, params).await {
-            Ok(written) => {
+        match self.run_within(&transaction, sql, params, write).await {
+            Ok(true) => {
                 if settling {
                     point::pass("postgres.settling");
                 }
                 transaction.commit().await?;
-                Ok(written == 1)
+                Ok(true)
+            }
+            Ok(false) => {
+                transaction.rollback().await?;
+                Ok(false)
             }
             Err(error) => {
                 transaction.rollback().await?;
                 Err(error)
             }
         }
+    }
+
+    async fn run_within(
+        &self,
+        session: &Session,
+        sql: &str,
+        params: &[Param<'_>],
+        write: Option<&Write>,
+    ) -> Result<bool, Error> {
+        if let Some(write) = write {
+            self.drop_failed(session, write).await?;
+        }
+        if session.execute(sql, params).await? != 1 {
+            return Ok(false);
+        }
+        if let Some(write) = write {
+            self.keep_failed(session, write).await?;
+        }
+        Ok(true)
     }
 }
 

@@ -4,8 +4,8 @@ use postrider_core::Layout;
 use postrider_core::layout::Column;
 use postrider_core::rows::Field;
 
-use super::Names;
 use super::fields::{column, fields, kind, payload_bytes};
+use super::{Names, in_schema};
 use crate::table::Table;
 
 /// In every statement that writes, $1 is the outbox, $2 the owner and $3 the fence.
@@ -13,7 +13,8 @@ use crate::table::Table;
 pub(crate) struct CursorSql {
     pub(crate) rows: RowsSql,
     /// $1 outbox, $2 owner, $3 fence: the epoch, the database's time, whether the lease is held, whether it wants to be
-    /// renewed ($4: its time to live in microseconds), and the highest id that was ever drawn.
+    /// renewed ($4: its time to live in microseconds), the highest id that was ever drawn, and whether somebody else has
+    /// written to the team's table of positions.
     pub(crate) pulse: String,
     /// $1 the table: who may still fill a gap.
     pub(crate) owners: &'static str,
@@ -73,6 +74,7 @@ impl CursorSql {
             "held as (select 1 from {leases} where outbox = $1 and name = 'relay' and owner = $2 and fence = $3 for share)"
         );
         let is_held = "exists (select from held)";
+        let TeamPosition { others, moved, seen } = TeamPosition::new(layout, position, is_held);
         let gone = format!(
             "gone as (delete from {claims} where outbox = $1 and entry = any($7::bigint[]) and {is_held})"
         );
@@ -81,7 +83,7 @@ impl CursorSql {
             pulse: format!(
                 "select p.epoch, clock_timestamp(), l.fence is not null, \
                  coalesce(l.expires_at < clock_timestamp() + $4::bigint * 2 / 3 * interval '1 microsecond', true), \
-                 (select case when is_called then last_value else last_value - 1 end from {sequence}) \
+                 (select case when is_called then last_value else last_value - 1 end from {sequence}), {others} \
                  from {position} as p left join {leases} as l \
                  on l.outbox = p.outbox and l.name = 'relay' and l.owner = $2 and l.fence = $3 where p.outbox = $1"
             ),
@@ -118,11 +120,11 @@ impl CursorSql {
                  where exists (select from marked) on conflict do nothing) select 1 from marked"
             ),
             advance: format!(
-                "with {held}, {gone} \
-                 update {position} set position = $4, claimed = $5, returned = $6 where outbox = $1 and {is_held}"
+                "with {held}, {gone}{moved} \
+                 update {position} set position = $4, claimed = $5, returned = $6{seen} where outbox = $1 and {is_held}"
             ),
             write: format!(
-                "with {held}, {gone}, \
+                "with {held}, {gone}{moved}, \
                  kept as (insert into {exceptions} (outbox, entry, key_scope, key_id, shelf, due, retries, error) \
                  select $1, e.entry, e.key_scope, e.key_id, e.shelf, \
                  timestamptz 'epoch' + e.due * interval '1 microsecond', e.retries, e.error \
@@ -139,9 +141,39 @@ impl CursorSql {
                  aggregate_type = excluded.aggregate_type, first = excluded.first), \
                  freed as (delete from {ranges} where outbox = $1 and number > cardinality($18::text[]) and {is_held}) \
                  update {position} set position = $4, claimed = $5, returned = $6, \
-                 gap_first = coalesce($8::bigint[], gap_first), gap_last = coalesce($9::bigint[], gap_last) \
+                 gap_first = coalesce($8::bigint[], gap_first), gap_last = coalesce($9::bigint[], gap_last){seen} \
                  where outbox = $1 and {is_held}"
             ),
+        }
+    }
+}
+
+/// What a team's own table of positions adds: a row for each move, and the highest id of those that are known.
+struct TeamPosition {
+    others: String,
+    moved: String,
+    seen: &'static str,
+}
+
+impl TeamPosition {
+    fn new(layout: &Layout, position: &str, is_held: &str) -> Self {
+        let Some(team) = &layout.sides.position else {
+            return Self { others: "false".into(), moved: String::new(), seen: "" };
+        };
+        let table = in_schema(layout, &team.name.quoted());
+        let (id, to) = (team.columns.id.quoted(), team.columns.position.quoted());
+        let time = team.columns.time.as_ref().map(|time| format!(", {}", time.quoted()));
+        let now = if time.is_some() { ", clock_timestamp()" } else { "" };
+        Self {
+            others: format!(
+                "coalesce((select c.{id}::bigint from {table} as c order by c.{id} desc limit 1) > coalesce(p.seen, 0), false)"
+            ),
+            moved: format!(
+                ", moved as (insert into {table} ({to}{}) select $4::bigint{now} where {is_held} \
+                 and $4 <> (select position from {position} where outbox = $1) returning {id}::bigint as id)",
+                time.unwrap_or_default()
+            ),
+            seen: ", seen = coalesce((select id from moved), seen)",
         }
     }
 }

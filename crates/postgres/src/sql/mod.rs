@@ -3,6 +3,7 @@
 mod append;
 pub(crate) mod cursor;
 pub(crate) mod depth;
+pub(crate) mod failed;
 pub(crate) mod fields;
 mod function;
 pub(crate) mod reap;

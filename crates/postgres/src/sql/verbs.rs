@@ -4,7 +4,7 @@ use postrider_core::layout::{Column, OnDead, Order};
 
 use super::fields::{column, key};
 use super::seen::{Seen, Status};
-use super::{Names, literal, times};
+use super::{Names, in_schema, literal, times};
 use crate::table::Kind;
 
 /// $1 outbox, $2 ids; for `bury`, $3 the reason.
@@ -31,7 +31,7 @@ fn of_cursor(rows: &Seen<'_>) -> VerbSql {
     let Names { table, exceptions, position, .. } = rows.names;
     let (scope, id) = key(rows.layout, rows.table);
     let (row, among) = (&rows.id.column, rows.id.among(2));
-    VerbSql {
+    let mut verbs = VerbSql {
         hold_position: Some(format!("select 1 from {position} where outbox = $1 for update")),
         hold_rows: None,
         revive: vec![format!(
@@ -45,7 +45,20 @@ fn of_cursor(rows: &Seen<'_>) -> VerbSql {
         )],
         prune: vec![format!("delete from {table} as t where {among}")],
         bump_epoch: format!("update {position} set epoch = epoch + 1 where outbox = $1"),
+    };
+    // A team's own table says the same, or the relay would take it for a person's change.
+    if let Some(failed) = &rows.layout.sides.failed {
+        let columns = &failed.columns;
+        let (table, id) = (in_schema(rows.layout, &failed.name.quoted()), columns.id.quoted());
+        let (retries, due) = (columns.retries.quoted(), columns.not_before.quoted());
+        let kept = format!(
+            "where {id} in (select failed from {exceptions} where outbox = $1 and entry = any($2::int8[]))"
+        );
+        verbs.revive.push(format!("update {table} set {retries} = 0, {due} = clock_timestamp() {kept}"));
+        let most = rows.layout.retry.retries_max;
+        verbs.bury.push(format!("update {table} set {retries} = {most} {kept}"));
     }
+    verbs
 }
 
 fn of_status(rows: &Seen<'_>) -> VerbSql {

@@ -3,7 +3,7 @@
 use postrider_core::Layout;
 use postrider_core::layout::OnDead;
 
-use crate::harness::{Harness, block_on, native};
+use crate::harness::{Harness, block_on, commerce, native};
 
 mod native_cursor {
     use super::*;
@@ -16,4 +16,10 @@ mod native_cursor_skipping_the_dead {
         Layout { on_dead: OnDead::Skip, ..native() }
     }
     postrider_conformance::source_suite!(block_on, Harness::new(layout()));
+}
+
+/// B4, B6, B8: with the team's own tables.
+mod commerce_cursor {
+    use super::*;
+    postrider_conformance::source_suite!(block_on, Harness::new(commerce()));
 }

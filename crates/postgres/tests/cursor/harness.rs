@@ -11,14 +11,34 @@ use postrider_core::layout::OnDead;
 use postrider_core::source::{Ask, Claimed, Source, SourceError, SourceFeatures};
 use postrider_core::store::Store;
 use postrider_core::{EntryId, Envelope, Fault, Layout, Settlement};
-use postrider_postgres::{Config, Hold, PostgresSource, migrate, open_source};
+use postrider_postgres::{Config, Hold, PostgresSource, migrate, open_source, open_store};
 use postrider_servers::{Database, Rows, query};
 use tokio_postgres::{Client, NoTls};
 
-use crate::store::SmallStore;
-
 pub(crate) fn native() -> Layout {
     Layout::built_in("native").unwrap()
+}
+
+/// The team's tables (B19).
+const COMMERCE: &str = "
+    create table outbox (
+        id bigserial primary key, event_id varchar(36) not null, event_type varchar(255) not null, source varchar(255) not null,
+        aggregate_type varchar(100) not null, aggregate_id varchar(255) not null, payload jsonb not null,
+        created_at timestamptz not null default now()
+    );
+    create table outbox_cursor (
+        id bigserial primary key, last_processed_id bigint not null, created_at timestamptz not null default now()
+    );
+    create table outbox_failed (
+        id bigserial primary key, event_id varchar(36) not null, event_type varchar(255) not null, source varchar(255) not null,
+        aggregate_type varchar(100) not null, aggregate_id varchar(255) not null, payload jsonb not null,
+        retry_count int not null default 0, last_error varchar(20), failed_at timestamptz not null,
+        next_retry_at timestamptz not null
+    );
+";
+
+pub(crate) fn commerce() -> Layout {
+    Layout::built_in("commerce").unwrap()
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
@@ -44,6 +64,7 @@ pub(crate) struct Harness {
     pub(crate) layout: Layout,
     clock: ManualClock,
     loses: Arc<AtomicBool>,
+    path: &'static str,
 }
 
 /// A source whose next reply can be lost.
@@ -90,18 +111,37 @@ impl Source for Lossy {
 }
 
 impl Harness {
+    /// Time passes when the test says so.
     pub(crate) fn new(layout: Layout) -> Self {
+        let outbox = Self::bare(layout, "shifted");
+        outbox.create();
+        outbox
+    }
+
+    pub(crate) fn by_the_real_clock(layout: Layout) -> Self {
+        let outbox = Self::bare(layout, "public");
+        outbox.create();
+        outbox
+    }
+
+    /// Without any tables.
+    fn bare(layout: Layout, path: &'static str) -> Self {
         let database = Database::create_blocking();
         database.query(CLOCK);
-        let harness = Self { database, layout, clock: ManualClock::default(), loses: Arc::default() };
-        runtime().block_on(migrate(&harness.config("migrate"))).unwrap();
-        harness
+        Self { database, layout, clock: ManualClock::default(), loses: Arc::default(), path }
+    }
+
+    fn create(&self) {
+        if self.layout.name == "commerce" {
+            self.query(COMMERCE);
+        }
+        runtime().block_on(migrate(&self.config("migrate"))).unwrap();
     }
 
     pub(crate) fn url(&self) -> String {
         let url = self.database.url();
         let joint = if url.contains('?') { '&' } else { '?' };
-        format!("{url}{joint}options=-c%20search_path%3Dshifted%2Cpg_catalog%2Cpublic")
+        format!("{url}{joint}options=-c%20search_path%3D{}%2Cpg_catalog%2Cpublic", self.path)
     }
 
     pub(crate) fn config(&self, holder: &str) -> Config {
@@ -128,8 +168,8 @@ impl Harness {
         let name = |column: &Option<postrider_core::layout::Column>| {
             column.as_ref().unwrap().name().unwrap().quoted()
         };
-        let time = if self.layout.name == "native" { "" } else { "to_timestamp" };
-        let per_second = if self.layout.name == "native" { 1 } else { 1_000_000 };
+        let (time, per_second) =
+            if self.layout.name == "native" { ("", 1) } else { ("to_timestamp", 1_000_000) };
         let rows: Vec<String> = envelopes
             .iter()
             .map(|envelope| {
@@ -173,7 +213,7 @@ impl SourceHarness for Harness {
     }
 
     async fn store(&self) -> Box<dyn Store> {
-        Box::new(SmallStore { url: self.url() })
+        Box::new(open_store(&self.config("store")).await.unwrap())
     }
 
     async fn append(&self, envelopes: Vec<Envelope>) -> Vec<EntryId> {

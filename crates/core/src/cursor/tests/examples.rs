@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::{entry, kind_name};
 use crate::cursor::{Cursor, Exception, Offer, Saved, Settings, Shelf};
+use crate::layout::RetryRuns;
 use crate::route::{Destination, Gate, Holds, Router};
 use crate::verdict::Reason;
 use crate::{Entry, Settlement};
@@ -101,6 +102,24 @@ fn later_rows_of_a_waiting_key_are_parked_with_the_position() {
     assert_eq!(write.position, 3);
     assert_eq!(cursor.idle(NOON).due_in, Some(after));
     assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON + after).1, [1, 3]);
+}
+
+/// B8: every 5 s, so many retries that are due and no more; the rest waits for the next run.
+#[test]
+fn retries_are_a_job_of_their_own() {
+    let every = Duration::from_secs(5);
+    let runs = RetryRuns { every, entries: 2 };
+    let settings = Settings { gaps: false, retry_runs: Some(runs), ..Settings::default() };
+    let mut cursor = Cursor::load(Saved::default(), settings);
+    let mut table = rows(&[1, 2, 3]);
+    let (number, _) = claim(&mut cursor, &table, &Holds::default(), NOON);
+    let failed = Settlement::Retried { retries: 1, after: Duration::ZERO, reason: Reason::new("no") };
+    cursor.settle(number, NOON, [(1, &failed), (2, &failed), (3, &failed)]);
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON).1, [1, 2]);
+    table.push((4, entry(4, 4, 0)));
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON).1, [4], "new rows wait for no run");
+    assert_eq!(cursor.idle(NOON).due_in, Some(every));
+    assert_eq!(claim(&mut cursor, &table, &Holds::default(), NOON + every).1, [3]);
 }
 
 /// SRC-10: a write whose reply was lost is made again, the same.

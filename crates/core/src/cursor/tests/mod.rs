@@ -72,6 +72,7 @@ proptest! {
         ops in ops(false), hold_dead in any::<bool>(), exceptions_max in 1..5_usize, ranges_max in 1..3_usize,
         gaps_max in 1..3_usize,
     ) {
-        run(Settings { hold_dead, gaps: true, exceptions_max, ranges_max, gaps_max }, false, ops);
+        let limits = Settings { exceptions_max, ranges_max, gaps_max, ..Settings::default() };
+        run(Settings { hold_dead, gaps: true, ..limits }, false, ops);
     }
 }

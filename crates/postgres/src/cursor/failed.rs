@@ -1,0 +1,185 @@
+//! A team's own table of failed entries, beside Postrider's exceptions: what it has no column for stays there.
+
+use std::time::Duration;
+
+use postrider_core::cursor::{Exception, Shelf, Write};
+use postrider_core::source::SourceError;
+use postrider_core::{Fault, Layout};
+use tokio_postgres::types::Type;
+
+use super::CursorSource;
+use super::memory::Held;
+use super::write::shortened;
+use crate::config::Config;
+use crate::fault::{Error, fault};
+use crate::session::Session;
+use crate::sql::failed::FailedSql;
+use crate::table::{Kind, Table};
+
+/// A person's change in the team's table is heeded within this long.
+const HEED_EVERY: Duration = Duration::from_secs(1);
+
+/// Finds the team's tables, and refuses those that do not fit.
+pub(super) async fn inspect(
+    session: &Session,
+    config: &Config,
+    outbox: &Table,
+) -> Result<Option<FailedSql>, Fault> {
+    let layout = &config.layout;
+    if let Some(team) = &layout.sides.position {
+        find(session, config, "position.table", team.name.clone(), team.given()).await?;
+    }
+    let Some(team) = &layout.sides.failed else { return Ok(None) };
+    let live = find(session, config, "retry.table", team.name.clone(), team.given()).await?;
+    Ok(Some(FailedSql::new(layout, outbox, team, &live)))
+}
+
+async fn find<'l>(
+    session: &Session,
+    config: &Config,
+    key: &str,
+    name: postrider_core::layout::Identifier,
+    given: impl Iterator<Item = (&'static str, &'l postrider_core::layout::Identifier)>,
+) -> Result<Table, Fault> {
+    let place = format!("{}, {key} \"{name}\"", config.place());
+    let layout = Layout { table: name, ..config.layout.clone() };
+    let Some(live) = Table::read(session, &layout).await.map_err(|error| fault(&place, error))? else {
+        return Err(Fault::new(
+            place,
+            "there is no such table",
+            format!(
+                "Create it with the application's own migrations, or take [{key}] out of the layout: Postrider's own is used then."
+            ),
+        ));
+    };
+    for (part, column) in given {
+        let Some(found) = live.column(column.as_str()) else {
+            return Err(Fault::new(
+                place,
+                format!("it has no column \"{column}\""),
+                format!("Correct columns.{part} of [{key}] in the layout, or add the column."),
+            ));
+        };
+        if part == "id" && found.kind != Kind::Integer {
+            return Err(Fault::new(
+                place,
+                format!("its id \"{column}\" is no number: {}", found.declared),
+                "The latest row is known by the highest id: use an identity or serial column.",
+            ));
+        }
+    }
+    Ok(live)
+}
+
+impl CursorSource {
+    /// Whether a write touches the team's table.
+    pub(super) fn concerns_failed(&self, write: &Write) -> bool {
+        self.failed.is_some() && (!write.deletes.is_empty() || write.upserts.iter().any(has_failed))
+    }
+
+    /// Copies of what is done with go first, while it is known which they are.
+    pub(super) async fn drop_failed(&self, session: &Session, write: &Write) -> Result<(), Error> {
+        let Some(sql) = &self.failed else { return Ok(()) };
+        if write.deletes.is_empty() {
+            return Ok(());
+        }
+        let params = [(&self.fence.outbox as _, Type::TEXT), (&write.deletes as _, Type::INT8_ARRAY)];
+        session.execute(&sql.delete, &params).await.map(drop)
+    }
+
+    /// Keeps a copy of what has failed. What the team's table refuses is in Postrider's own alone: one event that cannot be
+    /// written there must not hold up the others, nor be sent for ever.
+    pub(super) async fn keep_failed(&self, session: &Session, write: &Write) -> Result<(), Error> {
+        let Some(sql) = &self.failed else { return Ok(()) };
+        let failed: Vec<&Exception> =
+            write.upserts.iter().filter(|exception| has_failed(exception)).collect();
+        if failed.is_empty() {
+            return Ok(());
+        }
+        session.run("savepoint postrider_failed").await?;
+        let mut refused = false;
+        for exception in &failed {
+            match self.keep_one(session, sql, exception).await {
+                Ok(()) => {}
+                Err(error) if error.is_refusal() => {
+                    refused = true;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !refused {
+            return session.run("release savepoint postrider_failed").await;
+        }
+        session.run("rollback to savepoint postrider_failed").await?;
+        for exception in &failed {
+            session.run("savepoint postrider_one").await?;
+            match self.keep_one(session, sql, exception).await {
+                Ok(()) => session.run("release savepoint postrider_one").await?,
+                Err(error) if error.is_refusal() => {
+                    session.run("rollback to savepoint postrider_one").await?;
+                    tracing::warn!(
+                        entry = exception.id,
+                        constraint = error.constraint().unwrap_or("none"),
+                        code = error.code().map_or("", |code| code.code()),
+                        "the table of failed entries refuses an entry: it is kept in Postrider's own alone"
+                    );
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn keep_one(&self, session: &Session, sql: &FailedSql, exception: &Exception) -> Result<(), Error> {
+        let retries_max = self.config.layout.retry.retries_max;
+        // It counts the retries that failed, and is given up at the most.
+        let (retries, due) = match exception.shelf {
+            Shelf::Dead => (retries_max, None),
+            Shelf::Waiting { due } => (exception.retries.saturating_sub(1), Some(due.as_microsecond())),
+            Shelf::Parked => return Ok(()),
+        };
+        let retries = i32::try_from(retries).unwrap_or(i32::MAX);
+        let error = exception.reason.as_deref().map(shortened).unwrap_or_default();
+        let error: String = error.chars().take(sql.error_chars_max.unwrap_or(usize::MAX)).collect();
+        let params = [
+            (&self.fence.outbox as _, Type::TEXT),
+            (&exception.id as _, Type::INT8),
+            (&retries as _, Type::INT4),
+            (&error as _, Type::TEXT),
+            (&due as _, Type::INT8),
+        ];
+        if session.execute(&sql.update, &params).await? == 0 {
+            session.execute(&sql.insert, &params).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what a person has changed in the team's table: a count set back, another time, a row deleted.
+    pub(super) async fn heed(&self, session: &Session, held: &mut Held) -> Result<(), SourceError> {
+        let Some(sql) = &self.failed else { return Ok(()) };
+        let since = held.heeded_at.map(|at| held.now.duration_since(at).unsigned_abs());
+        if since.is_some_and(|since| since < HEED_EVERY) {
+            return Ok(());
+        }
+        let failed = |error| self.link.failed(error);
+        let retries_max = i32::try_from(self.config.layout.retry.retries_max).unwrap_or(i32::MAX);
+        let params = [
+            (&self.fence.outbox as _, Type::TEXT),
+            (&self.fence.owner as _, Type::TEXT),
+            (&held.fence as _, Type::INT8),
+            (&retries_max as _, Type::INT4),
+        ];
+        let row = session.first(&sql.heed, &params).await.map_err(failed)?;
+        if row.is_some_and(|row| row.get::<_, i64>(0) > 0) {
+            held.loaded.cursor.reload(self.exceptions(session).await.map_err(failed)?);
+        }
+        held.heeded_at = Some(held.now);
+        Ok(())
+    }
+}
+
+/// What is parked behind another has not been tried.
+fn has_failed(exception: &Exception) -> bool {
+    exception.shelf != Shelf::Parked
+}

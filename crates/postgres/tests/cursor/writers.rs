@@ -1,0 +1,191 @@
+//! Writers at their worst, and a log of what they did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::SinkExt;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use crate::harness::Harness;
+use crate::wait;
+
+/// Aggregates that writers lock, and a trigger that is slow now and then, after the id was drawn.
+pub(crate) const SCENE: &str = "
+    create table aggregates (key text primary key, v int not null);
+    insert into aggregates select 'k' || g, 0 from generate_series(0, 19) as g;
+    create table elsewhere (x int);
+    create function slow() returns trigger language plpgsql as $$
+    begin
+        if random() < 0.1 then perform pg_sleep(random() * 0.02); end if;
+        return new;
+    end $$;
+    create trigger slow before insert on outbox for each row execute function slow();
+";
+
+const ROUNDS: u64 = 20;
+
+/// What was committed, and what a reader saw.
+#[derive(Default)]
+pub(crate) struct Log {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    committed: BTreeSet<i64>,
+    seen: Vec<Seen>,
+}
+
+/// A row as a reader saw it: its id, its key and the key's version.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) id: i64,
+    pub(crate) key: String,
+    pub(crate) version: i64,
+}
+
+impl Log {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn commit(&self, ids: &[i64]) {
+        self.inner().committed.extend(ids);
+    }
+
+    pub(crate) fn see(&self, seen: impl IntoIterator<Item = Seen>) {
+        self.inner().seen.extend(seen);
+    }
+
+    /// What was committed and never seen.
+    pub(crate) fn lost(&self) -> Vec<i64> {
+        let inner = self.inner();
+        let seen: BTreeSet<i64> = inner.seen.iter().map(|seen| seen.id).collect();
+        inner.committed.difference(&seen).copied().collect()
+    }
+
+    /// What was seen and never committed.
+    pub(crate) fn ghosts(&self) -> Vec<i64> {
+        let inner = self.inner();
+        inner.seen.iter().map(|seen| seen.id).filter(|id| !inner.committed.contains(id)).collect()
+    }
+
+    /// Of locked keys, what came before its predecessor. A repetition is none.
+    pub(crate) fn inverted(&self) -> Vec<Seen> {
+        let mut last: BTreeMap<String, i64> = BTreeMap::new();
+        let mut inverted = Vec::new();
+        for seen in self.inner().seen.iter().filter(|seen| seen.key.starts_with('k')) {
+            let before = last.entry(seen.key.clone()).or_default();
+            match seen.version - *before {
+                1 => *before = seen.version,
+                ..=0 => {}
+                _ => inverted.push(seen.clone()),
+            }
+        }
+        inverted
+    }
+}
+
+/// A small generator: the same chances in every run.
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// The first column of every row, of one or more statements.
+pub(crate) async fn numbers(client: &Client, sql: &str) -> Vec<i64> {
+    let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{error:?}, of: {sql}"));
+    let number = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    };
+    messages.iter().filter_map(number).collect()
+}
+
+pub(crate) fn insert(table: &str, key: &str, version: i64) -> String {
+    format!(
+        "insert into {table} (type, aggregate_type, aggregate_id, payload) \
+         values ('scene.row.written.v1', 'Row', '{key}', '{version}') returning id"
+    )
+}
+
+/// Locks a key, takes its next version, and appends it.
+async fn append_locked(client: &Client, table: &str, key: &str) -> Vec<i64> {
+    let lock = format!("update aggregates set v = v + 1 where key = '{key}' returning v");
+    let version = numbers(client, &lock).await[0];
+    numbers(client, &insert(table, key, version)).await
+}
+
+pub(crate) async fn write(outbox: &Harness, number: u64, log: &Log) {
+    let client = outbox.client().await;
+    let mut chance = Chance::new(number);
+    for round in 0..ROUNDS {
+        let key = format!("k{}", chance.below(20));
+        let own = format!("own-{number}-{round}");
+        client.batch_execute("begin").await.unwrap();
+        let mut ids = Vec::new();
+        match (number + round) % 8 {
+            0 => ids.extend(append_locked(&client, "outbox", &key).await),
+            1 => {
+                for _ in 0..2 {
+                    ids.extend(append_locked(&client, "outbox", &key).await);
+                    wait::nap(chance.below(10)).await;
+                }
+            }
+            // Many rows in one statement, without any earlier write: its ids are drawn before it has a transaction's number.
+            2 => {
+                let many = format!(
+                    "insert into outbox (type, aggregate_type, aggregate_id, payload) \
+                     select 'scene.row.written.v1', 'Row', '{own}', '0' from generate_series(1, 3) returning id"
+                );
+                ids.extend(numbers(&client, &many).await);
+            }
+            3 => ids.extend(copy(&client, &own).await),
+            4 => {
+                ids.extend(append_locked(&client, "outbox", &key).await);
+                numbers(&client, &format!("savepoint s; {}", insert("outbox", "undone", 0))).await;
+                client.batch_execute("rollback to savepoint s").await.unwrap();
+                ids.extend(append_locked(&client, "outbox", &key).await);
+            }
+            // A direct insert leaves no lock on the parent.
+            5 => ids.extend(append_locked(&client, "outbox_p0", &key).await),
+            6 => {
+                ids.extend(append_locked(&client, "outbox", &key).await);
+                client.batch_execute(&format!("prepare transaction '{own}'")).await.unwrap();
+            }
+            _ => {
+                client.batch_execute("insert into elsewhere values (1)").await.unwrap();
+                wait::nap(chance.below(20)).await;
+                ids.extend(append_locked(&client, "outbox", &key).await);
+            }
+        }
+        wait::nap(chance.below(40)).await;
+        let end = if chance.below(100) < 15 { "rollback" } else { "commit" };
+        let of = if (number + round) % 8 == 6 { format!(" prepared '{own}'") } else { String::new() };
+        client.batch_execute(&format!("{end}{of}")).await.unwrap();
+        if end == "commit" {
+            log.commit(&ids);
+        }
+    }
+}
+
+async fn copy(client: &Client, own: &str) -> Vec<i64> {
+    let sink =
+        client.copy_in("copy outbox (type, aggregate_type, aggregate_id, payload) from stdin").await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    let lines = format!("scene.row.written.v1\tRow\t{own}\t0\n").repeat(2);
+    sink.send(Bytes::from(lines)).await.unwrap();
+    sink.as_mut().finish().await.unwrap();
+    numbers(client, &format!("select id from outbox where aggregate_id = '{own}'")).await
+}
