@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use crate::human::{age, count, span};
 
+/// Whoever has missed five reports may be dead, or cut off from the database.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// Whoever has not reported for longer is gone.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 
@@ -82,7 +84,11 @@ pub(crate) fn is_gone(reported: &Reported) -> bool {
 }
 
 fn state(reported: &Reported) -> &'static str {
-    if is_gone(reported) { "gone" } else { reported.report.role.word() }
+    match reported.age {
+        age if age > GONE_AFTER => "gone",
+        age if age > SILENT_AFTER => "silent",
+        _ => reported.report.role.word(),
+    }
 }
 
 fn relay(reported: &Reported) -> String {
@@ -90,6 +96,9 @@ fn relay(reported: &Reported) -> String {
     let ago = span(whole(*age));
     match report.role {
         _ if is_gone(reported) => format!("{}  gone: last heard of {ago} ago", report.holder),
+        role if *age > SILENT_AFTER => {
+            format!("{}  silent: last heard of {ago} ago, then {}", report.holder, role.word())
+        }
         Role::Active => format!(
             "{}  active: {} events/s, {} published (as of {ago} ago)",
             report.holder,
@@ -177,6 +186,9 @@ mod tests {
             ["relay one  active: 1,234 events/s, 5,678 published (as of 2s ago)"]
         );
         assert_eq!(text(None, &[reported(Role::Standby, 1)]), ["relay one  standby (as of 1s ago)"]);
+        let silent = "relay one  silent: last heard of 11s ago, then active";
+        assert_eq!(text(Some("one"), &[reported(Role::Active, 11)]), [silent]);
+        assert_eq!(lines(&[reported(Role::Active, 11)])[0].state, "silent");
         let gone = ["relay one  gone: last heard of 1m 1s ago", "relay none is running"];
         assert_eq!(text(None, &[reported(Role::Active, 61)]), gone);
         assert_eq!(text(None, &[reported(Role::Stopped, 1)]), ["relay none is running"]);
