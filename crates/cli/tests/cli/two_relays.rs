@@ -99,8 +99,20 @@ fn until_empty_does_not_wait_for_what_the_dead_hold_back() {
     empty.ok();
 }
 
-/// When one is killed the other takes over within the lease plus a second.
+/// When one is killed the other takes over within the lease plus a second. A loaded machine may be late by itself: one of
+/// three tries has to be in time, and a relay that waits for longer than it should is late in all of them.
 fn the_other_takes_over(road: Road) {
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        took.push(takeover(road));
+        if took.last().is_some_and(|took| *took <= Duration::from_secs(3)) {
+            return;
+        }
+    }
+    panic!("it took {took:?} with a lease of 2s");
+}
+
+fn takeover(road: Road) -> Duration {
     let world = road.world("2s", 20);
     let mut shop = Shop::new(&world, road);
     let first = world.start("first", &["run", "-v"], &[]);
@@ -111,8 +123,8 @@ fn the_other_takes_over(road: Road) {
     first.kill();
     shop.commit(5);
     let ((), took) = timed(|| until("the second relay", || shop.arrived() == shop.committed()));
-    assert!(took.as_millis() <= 3_000, "it took {took:?} with a lease of 2s");
     shop.prove();
+    took
 }
 
 #[test]
