@@ -71,6 +71,7 @@ impl CursorSource {
             looked_at: None,
             heeded_at: None,
             survivors: Default::default(),
+            late_told: 0,
             row_bytes: 0,
         })))
     }

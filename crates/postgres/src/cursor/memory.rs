@@ -16,6 +16,8 @@ pub(super) struct Memory {
     session: Option<Arc<Session>>,
     /// None without the lease.
     pub(super) held: Option<Held>,
+    /// A claim that is being made: who asked for it may go away before it is.
+    pub(super) unfinished: Option<u64>,
 }
 
 /// The lease, and what was loaded under it.
@@ -32,6 +34,8 @@ pub(super) struct Held {
     pub(super) heeded_at: Option<Timestamp>,
     /// Prepared transactions that have outlived a restart of the server, as far as they are known.
     pub(super) survivors: BTreeSet<String>,
+    /// Rows that appeared in closed gaps, as far as they were told of.
+    pub(super) late_told: u64,
     /// Bytes of a row, about; zero while that is not known.
     pub(super) row_bytes: usize,
 }
@@ -42,6 +46,13 @@ impl Memory {
         if !self.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
             self.held = None;
             self.session = Some(Arc::clone(session));
+        }
+    }
+
+    /// Gives back what was claimed for somebody who did not wait for it.
+    pub(super) fn drop_unfinished(&mut self) {
+        if let (Some(claim), Some(held)) = (self.unfinished.take(), &mut self.held) {
+            held.loaded.drop_claim(claim);
         }
     }
 

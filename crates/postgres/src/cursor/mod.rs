@@ -101,7 +101,10 @@ impl CursorSource {
             }
             let Some(held) = &mut memory.held else { return Ok(Claimed::Standby) };
             held.loaded.hand_out(claim, ids, &again);
-            match self.mark(&session, held, &again).await {
+            memory.unfinished = Some(claim);
+            let marked = self.mark(&session, held, &again).await;
+            memory.unfinished = None;
+            match marked {
                 Ok(true) => {}
                 // An operator's verb came in between, and what it changed may be among these; or the lease is gone.
                 Ok(false) => {
@@ -122,6 +125,7 @@ impl CursorSource {
     async fn session(&self, memory: &mut Memory) -> Result<Arc<Session>, SourceError> {
         let session = self.link.session().await?;
         memory.belongs_to(&session);
+        memory.drop_unfinished();
         Ok(session)
     }
 

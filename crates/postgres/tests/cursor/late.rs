@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use postrider_conformance::source::SourceHarness;
 use postrider_core::route::Router;
-use postrider_core::source::{Ask, Claim, Claimed, Source};
+use postrider_core::source::{Ask, Claim, Claimed, Source, SourceError};
 use postrider_core::{Entry, Settlement};
 use postrider_postgres::{PostgresSource, open_source};
 
@@ -176,6 +176,126 @@ fn a_sequence_with_a_cache_loses_events_until_the_net_catches_them() {
         assert_eq!(drain(&source).await, third, "closed gaps are read again");
         let refused = open_source(&outbox.config("another")).await.err().unwrap().to_string();
         assert!(refused.contains("cache"), "{refused}");
+    });
+}
+
+/// Whether a row that commits late is lost, with this in place of `pg_locks`.
+fn loses(locks: Option<&str>, table: &str) -> bool {
+    let outbox = Harness::new(native());
+    if let Some(locks) = locks {
+        outbox.query(&format!(
+            "create view shifted.pg_locks as select * from pg_catalog.pg_locks where {locks}"
+        ));
+    }
+    let mut came = Vec::new();
+    let mut late = Vec::new();
+    block_on(async {
+        let source = outbox.source("relay").await;
+        let open = outbox.client().await;
+        late = numbers(&open, &format!("begin; {}", insert(table, "late", 1))).await;
+        outbox.query(&insert("outbox", "early", 1));
+        for _ in 0..3 {
+            came.extend(drain(&source).await);
+            outbox.pass(Duration::from_millis(200)).await;
+        }
+        open.batch_execute("commit").await.unwrap();
+        came.extend(drain(&source).await);
+    });
+    assert_eq!(came.len(), if came.contains(&late[0]) { 2 } else { 1 });
+    !came.contains(&late[0])
+}
+
+/// The test of the test: it is who holds a lock on the table, and on each of its partitions, that decides. A cursor that does
+/// not see it loses what these writers commit.
+#[test]
+fn a_cursor_that_does_not_see_who_is_alive_loses_events() {
+    assert!(!loses(None, "outbox") && !loses(None, "outbox_p0"));
+    assert!(loses(Some("false"), "outbox"), "nobody seems to be alive");
+    assert!(loses(Some("relation = 'outbox'::regclass"), "outbox_p0"), "the partition is not watched");
+}
+
+/// F8: a connection that is cut with a claim in hand and a gap open: everything comes, in order, under a new one.
+#[test]
+fn a_cut_connection_loses_nothing() {
+    let outbox = Harness::new(native());
+    block_on(async {
+        let source = outbox.source("relay").await;
+        let open = outbox.client().await;
+        let late = numbers(&open, &format!("begin; {}", insert("outbox", "late", 1))).await;
+        outbox.query(&insert("outbox", "a", 1));
+        outbox.query(&insert("outbox", "a", 2));
+        let Claimed::Batch(Claim { mut hold, entries, .. }) = source.claim(&ask()).await.unwrap() else {
+            panic!("there is something")
+        };
+        assert_eq!(entries.len(), 2);
+        outbox.query(
+            "select pg_terminate_backend(pid, 60000) from pg_stat_activity \
+             where application_name = 'postrider' and datname = current_database()",
+        );
+        let all = [(0, Settlement::Published), (1, Settlement::Published)];
+        assert!(source.settle(&mut hold, &all).await.is_err(), "nobody knows what became of it");
+        assert!(
+            matches!(source.settle(&mut hold, &all).await, Err(SourceError::Fenced)),
+            "the claim is void"
+        );
+        source.release(hold).await.unwrap();
+        assert_eq!(drain(&source).await, [late[0] + 1, late[0] + 2], "they come again");
+        open.batch_execute("commit").await.unwrap();
+        assert_eq!(drain(&source).await, late);
+    });
+}
+
+/// A column whose type is changed under a running relay: the next connection reads it as it is.
+#[test]
+fn a_change_of_the_table_is_outlived() {
+    let outbox = Harness::new(native());
+    block_on(async {
+        let source = outbox.source("relay").await;
+        outbox.query(&insert("outbox", "a", 1));
+        assert_eq!(drain(&source).await.len(), 1);
+        outbox.query("alter table outbox alter column aggregate_id type varchar(300)");
+        outbox.query(&insert("outbox", "a", 2));
+        let mut came = Vec::new();
+        for _ in 0..3 {
+            match source.claim(&ask()).await {
+                Ok(Claimed::Batch(claim)) => {
+                    came.extend(claim.entries.iter().map(|entry| entry.id.int().unwrap()));
+                    publish(&source, claim).await;
+                }
+                Ok(_) => {}
+                Err(SourceError::Unreachable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(came.len(), 1);
+    });
+}
+
+/// SRC-02, F8: who asks for a claim and does not wait for it leaves nothing in nobody's hands.
+#[test]
+fn a_claim_that_nobody_waits_for_is_given_back() {
+    let outbox = Harness::new(native());
+    block_on(async {
+        let source = outbox.source("relay").await;
+        assert_eq!(drain(&source).await, [0; 0]);
+        outbox.query(&insert("outbox", "a", 1));
+        // The mark waits for this row, and whoever asked goes away meanwhile.
+        let operator = outbox.client().await;
+        operator.batch_execute("begin; select 1 from postrider_position for update").await.unwrap();
+        let asked = ask();
+        let mut claim = Box::pin(source.claim(&asked));
+        let blocked =
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        let mut looks = 0;
+        while outbox.query(blocked).is_empty() {
+            looks += 1;
+            assert!(looks < 5_000, "the claim comes to where it waits");
+            assert!(futures_util::poll!(&mut claim).is_pending(), "an operator is in its way");
+            wait::nap(5).await;
+        }
+        drop(claim);
+        operator.batch_execute("commit").await.unwrap();
+        assert_eq!(drain(&source).await.len(), 1, "it is in nobody's hands");
     });
 }
 
