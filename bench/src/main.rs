@@ -1,11 +1,10 @@
 //! `cargo xtask bench`: ratios, measured side by side in one run. Rates move with the machine; the ratios hold.
 
-mod append;
-mod bare;
+mod load;
 mod measure;
-mod memory;
-mod outbox;
-mod relay;
+mod peak;
+mod postgres;
+mod sqlite;
 mod table;
 
 use std::error::Error;
@@ -17,49 +16,33 @@ use table::Report;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const USAGE: &str = "\
-Usage: cargo xtask bench [--quick] [cursor] [lease] [append] [memory]
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
+const USAGE: &str = "\
+Usage: cargo xtask bench [--quick] [DATABASE [NAME...]]
+
+  sqlite    cursor, lease, append, memory
+  postgres  cursor, lease, hold, slices, memory, idle, append; on a server of its own, which goes when it is done
   --quick   a tenth of the rows; what it prints is a hint, not a result
   Without a name everything is measured.
 
 Exit codes: 0 everything required holds; 1 something does not; 2 it could not be measured.
 ";
 
-/// How much is measured.
-#[derive(Clone, Copy)]
-struct Scale {
-    runs: usize,
-    cursor_rows: usize,
-    lease_rows: usize,
-    transactions: usize,
-    pending_entries: usize,
-}
+/// Measures one database.
+type Measure = fn(bool, &dyn Fn(&str) -> bool, &mut Report) -> Outcome<()>;
 
-const FULL: Scale = Scale {
-    runs: 11,
-    cursor_rows: 400_000,
-    lease_rows: 100_000,
-    transactions: 20_000,
-    pending_entries: 1_000_000,
-};
-const QUICK: Scale = Scale {
-    runs: 9,
-    cursor_rows: 100_000,
-    lease_rows: 30_000,
-    transactions: 4_000,
-    pending_entries: 100_000,
-};
+const DATABASES: [(&str, &[&str], Measure); 2] =
+    [("sqlite", sqlite::NAMES, sqlite::measure), ("postgres", postgres::NAMES, postgres::measure)];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let known = ["--quick", "cursor", "lease", "append", "memory"];
-    if args.iter().any(|arg| !known.contains(&arg.as_str())) {
-        table::print(USAGE);
-        return ExitCode::from(2);
-    }
     match measure_all(&args) {
-        Ok(report) => report.close(),
+        Ok(Some(report)) => report.close(),
+        Ok(None) => {
+            table::print(USAGE);
+            ExitCode::from(2)
+        }
         Err(error) => {
             table::print(&format!("It could not be measured: {error}\n"));
             ExitCode::from(2)
@@ -67,23 +50,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure_all(args: &[String]) -> Result<Report, Box<dyn Error>> {
-    let scale = if args.iter().any(|arg| arg == "--quick") { QUICK } else { FULL };
-    let named = args.iter().any(|arg| arg != "--quick");
-    let wanted = |name: &str| !named || args.iter().any(|arg| arg == name);
+/// None where the arguments make no sense.
+fn measure_all(args: &[String]) -> Outcome<Option<Report>> {
+    let quick = args.iter().any(|arg| arg == "--quick");
+    let mut named = args.iter().map(String::as_str).filter(|arg| *arg != "--quick");
+    let database = named.next();
+    let wanted: Vec<&str> = named.collect();
+    let chosen: Vec<_> = DATABASES
+        .into_iter()
+        .filter(|(name, ..)| database.is_none_or(|database| database == *name))
+        .collect();
+    let is_known = |name: &&str| chosen.iter().all(|(_, names, _)| names.contains(name));
+    if chosen.is_empty() || !wanted.iter().all(is_known) {
+        return Ok(None);
+    }
     let mut report = Report::default();
     report.open();
-    if wanted("cursor") {
-        relay::cursor(scale.cursor_rows, scale.runs, &mut report)?;
+    for (_, _, measure) in chosen {
+        measure(quick, &|name| wanted.is_empty() || wanted.contains(&name), &mut report)?;
     }
-    if wanted("lease") {
-        relay::lease(scale.lease_rows, scale.runs, &mut report)?;
-    }
-    if wanted("append") {
-        append::append(scale.transactions, scale.runs, &mut report)?;
-    }
-    if wanted("memory") {
-        memory::memory(scale.pending_entries, &mut report)?;
-    }
-    Ok(report)
+    Ok(Some(report))
 }

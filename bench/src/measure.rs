@@ -14,6 +14,10 @@ pub(crate) struct Cost {
     pub(crate) cpu: Duration,
     /// Of the busiest thread: what the wall time comes to where every thread has a core of its own.
     pub(crate) busiest: Duration,
+    /// Of all processes of the database's server, where it has one.
+    pub(crate) database: Duration,
+    /// What that server wrote ahead.
+    pub(crate) wal_bytes: u64,
 }
 
 /// Runs something and says what it cost. It answers what the busiest thread took that it started.
@@ -25,6 +29,7 @@ pub(crate) fn cost<E>(run: impl FnOnce() -> Result<Duration, E>) -> Result<Cost,
         wall: clock.instant().since(wall),
         cpu: time(ClockId::ProcessCPUTime).saturating_sub(cpu),
         busiest: time(ClockId::ThreadCPUTime).saturating_sub(own).max(other),
+        ..Cost::default()
     })
 }
 
@@ -70,6 +75,11 @@ impl Costs {
         median(self.0.iter().map(|cost| figure(cost).as_secs_f64()))
     }
 
+    /// The median of what was written ahead.
+    pub(crate) fn wal_bytes(&self) -> f64 {
+        median(self.0.iter().map(|cost| cost.wal_bytes as f64))
+    }
+
     /// How much less this took than `first` did in the same turn: the median over all turns, which one turn on a busy
     /// machine does not move.
     pub(crate) fn ratio(&self, first: &Self, figure: impl Fn(&Cost) -> Duration) -> f64 {
@@ -78,7 +88,8 @@ impl Costs {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// Of an even number, the greater of the two in the middle.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

@@ -34,6 +34,21 @@ impl Report {
         ));
     }
 
+    /// The same, where a server works too: its CPU time and what it writes ahead stand beside.
+    pub(crate) fn server_table(&self, title: &str, unit: &str) {
+        print(&format!(
+            "\n{title}\n{:<46}{:>7}{:>8}{:>8}{:>12}{:>13}{:>13}{:>12}\n",
+            "",
+            "ratio",
+            "thread",
+            "CPU",
+            format!("{unit}/s"),
+            format!("CPU µs/{unit}"),
+            format!("DB µs/{unit}"),
+            format!("WAL B/{unit}"),
+        ));
+    }
+
     /// One way of doing the same work as `first`; its ratio must be `at_least` that, where one is given.
     pub(crate) fn line(
         &mut self,
@@ -45,8 +60,14 @@ impl Report {
     ) {
         let ratio = costs.ratio(first, |cost| cost.wall);
         let required = at_least.map_or(String::new(), |least| format!("  (at least {least:.2})"));
+        let database = costs.median(|cost| cost.database) * 1e6 / works as f64;
+        let database = if database > 0.0 {
+            format!("{database:>13.2}{:>12.1}", costs.wal_bytes() / works as f64)
+        } else {
+            String::new()
+        };
         print(&format!(
-            "{name:<46}{ratio:>7.2}{:>8.2}{:>8.2}{:>12.0}{:>13.2}{required}\n",
+            "{name:<46}{ratio:>7.2}{:>8.2}{:>8.2}{:>12.0}{:>13.2}{database}{required}\n",
             costs.ratio(first, |cost| cost.busiest),
             costs.ratio(first, |cost| cost.cpu),
             works as f64 / costs.median(|cost| cost.wall),
@@ -59,9 +80,17 @@ impl Report {
 
     /// One figure with its limit.
     pub(crate) fn bounded(&mut self, name: &str, figure: f64, limit: f64, unit: &str, beside: &str) {
-        print(&format!("{name:<46}{figure:>7.1} {unit}  (under {limit:.0} {unit})  {beside}\n"));
+        print(&format!("{name:<46}{figure:>7.2} {unit}  (under {limit:.0} {unit})  {beside}\n"));
         if figure >= limit {
-            self.missed.push(format!("{name}: {figure:.1} {unit}, under {limit:.0} {unit} is required"));
+            self.missed.push(format!("{name}: {figure:.2} {unit}, under {limit:.0} {unit} is required"));
+        }
+    }
+
+    /// One ratio with what it must reach.
+    pub(crate) fn reached(&mut self, name: &str, ratio: f64, least: f64, beside: &str) {
+        print(&format!("{name:<46}{ratio:>7.2}  (at least {least:.2})  {beside}\n"));
+        if ratio < least {
+            self.missed.push(format!("{name}: {ratio:.2}, at least {least:.2} is required"));
         }
     }
 

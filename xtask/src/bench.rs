@@ -5,9 +5,24 @@ use std::process::ExitCode;
 use crate::args::Args;
 use crate::cargo::{cargo, run};
 use crate::report::Report;
+use crate::services::{Service, Session};
 
 pub(crate) fn main(args: Args) -> Result<ExitCode, String> {
     let mut report = Report::default();
-    report.step("bench", || run(cargo("run --release --package bench --").args(args.rest())));
+    let args = args.rest();
+    let mut bench = cargo("run --release --package bench --");
+    bench.args(&args);
+    // What runs in this process needs no programs of a server.
+    if args.iter().any(|arg| arg == "sqlite") {
+        report.step("bench", || run(&mut bench));
+        return Ok(report.close());
+    }
+    let mut session = None;
+    if report.step("services", || session.insert(Session::open()?).fetch(Service::Postgres))
+        && let Some(session) = session
+    {
+        report.step("bench", || run(session.tell(&mut bench)));
+        report.step("services down", || session.close());
+    }
     Ok(report.close())
 }

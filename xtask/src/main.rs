@@ -44,6 +44,7 @@ Usage: cargo xtask <command> [options]
   deny              licences, bans, sources and advisories of all dependencies
                       --offline     leaves out the advisories, whose database is fetched
   bench [ARGS]      the benchmarks, in release
+                      [--quick] [sqlite | postgres [NAME...]], see `bench --help`
   ids [FILE]        the requirement ids that tests name, and where; with FILE, the ids in it that no test names
 
 Exit codes: 0 done, 1 something failed, 2 bad usage.";

@@ -54,6 +54,13 @@ impl Session {
         Ok(())
     }
 
+    /// Only the programs, for whoever starts a server of their own.
+    pub(crate) fn fetch(&mut self, service: Service) -> Result<(), String> {
+        let _alone = self.home.lock()?;
+        self.env.extend(&service.beside(&self.home.place(service, None).fetched)?);
+        Ok(())
+    }
+
     /// Tells a command where the servers are.
     pub(crate) fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.envs(self.env.iter())

@@ -28,6 +28,12 @@ pub(super) struct Held {
     pub(super) position: i64,
     /// The database's time when it was last asked.
     pub(super) now: Timestamp,
+    /// The highest id that was ever drawn, as it was then.
+    pub(super) drawn: i64,
+    /// When rows were last read.
+    pub(super) read_at: Option<Timestamp>,
+    /// Whether there were none.
+    pub(super) is_idle: bool,
     /// When it was last asked who may fill gaps.
     pub(super) looked_at: Option<Timestamp>,
     /// When the team's table of failed entries was last looked at.

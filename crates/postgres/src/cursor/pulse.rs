@@ -53,6 +53,7 @@ impl CursorSource {
         }
         let is_fresh = pulse.now.duration_since(held.now).unsigned_abs() < FRESH;
         held.now = pulse.now;
+        held.drawn = pulse.drawn;
         if pulse.is_moved {
             return Err(self.another_is_running());
         }

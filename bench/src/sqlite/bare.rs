@@ -4,7 +4,8 @@ use postrider_sqlite::{CursorStatements, LeaseStatements};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row, TransactionBehavior};
 
-use crate::outbox::{BATCH_ENTRIES, Outbox};
+use super::outbox::Outbox;
+use crate::load::BATCH_ENTRIES;
 
 type Result<T> = rusqlite::Result<T>;
 

@@ -1,38 +1,17 @@
 //! The append inside a transaction, against the same transaction with a hand-written insert and with none.
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use postrider_core::{Draft, Envelope, Event};
+use postrider_core::Envelope;
 use postrider_sqlite::Outbox as Append;
 use rusqlite::{Connection, Transaction};
 
+use super::outbox::Outbox;
+use crate::Outcome;
+use crate::load::{OrderPlaced, failed};
 use crate::measure::{Way, cost, interleave};
-use crate::outbox::{self, Outbox, failed};
 use crate::table::Report;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-#[derive(serde::Serialize)]
-struct OrderPlaced {
-    note: String,
-}
-
-impl Event for OrderPlaced {
-    fn event_type(&self) -> &'static str {
-        "bench.order.placed.v1"
-    }
-
-    fn aggregate_type(&self) -> &'static str {
-        "Order"
-    }
-
-    fn aggregate_id(&self) -> Cow<'_, str> {
-        "7".into()
-    }
-}
 
 /// One business row and one event per transaction. Commits do not wait for the disk, which would hide everything else.
 pub(crate) fn append(transactions: usize, runs: usize, report: &mut Report) -> Outcome<()> {
@@ -44,8 +23,8 @@ pub(crate) fn append(transactions: usize, runs: usize, report: &mut Report) -> O
     );
     let outbox = Outbox::native(0)?;
     let append = Append::new(&outbox.layout).map_err(|fault| failed(&fault))?;
-    let event = OrderPlaced { note: outbox::payload()[9..outbox::PAYLOAD_BYTES - 2].to_owned() };
-    let envelope = seal(&event)?;
+    let event = OrderPlaced::of_measured_size();
+    let envelope = event.seal()?;
     let commit = |write: &dyn Fn(&Transaction<'_>) -> Outcome<()>| -> Outcome<_> {
         let mut connection = empty(&outbox)?;
         cost(|| {
@@ -58,7 +37,7 @@ pub(crate) fn append(transactions: usize, runs: usize, report: &mut Report) -> O
     let appended: Way<'_, Box<dyn Error>> =
         Box::new(|| commit(&|to| Ok(append.append(to, &envelope).map(drop)?)));
     let sealed: Way<'_, Box<dyn Error>> =
-        Box::new(|| commit(&|to| Ok(append.append(to, &seal(&event)?).map(drop)?)));
+        Box::new(|| commit(&|to| Ok(append.append(to, &event.seal()?).map(drop)?)));
     let [without, by_hand, appended, sealed] = interleave(runs, [without, by_hand, appended, sealed])?;
     report.line("hand-written insert of the same bytes", transactions, &by_hand, &by_hand, None);
     report.line("append", transactions, &appended, &by_hand, None);
@@ -93,10 +72,6 @@ fn insert(transaction: &Transaction<'_>, envelope: &Envelope) -> Outcome<()> {
             payload,
         ))?;
     Ok(())
-}
-
-fn seal(event: &OrderPlaced) -> Outcome<Envelope> {
-    Draft::new(event, "/bench").seal(Timestamp::UNIX_EPOCH, [7; 10]).map_err(|fault| failed(&fault))
 }
 
 /// Every run starts from the same tables, so that none pays for the rows of another.

@@ -2,15 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use postrider_core::{Fault, Layout};
+use postrider_core::Layout;
 use postrider_sqlite::{Config, migrate};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-/// Entries in one claim, and rows in one turn of a bare loop.
-pub(crate) const BATCH_ENTRIES: usize = 1_000;
-const KEYS: i64 = 1_000;
-pub(crate) const PAYLOAD_BYTES: usize = 400;
+use crate::Outcome;
+use crate::load::{KEYS, payload};
 
 /// A database in a folder that goes with it.
 pub(crate) struct Outbox {
@@ -20,7 +18,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     /// Postrider's own table.
-    pub(crate) fn native(entries: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn native(entries: usize) -> Outcome<Self> {
         let outbox = Self { folder: tempfile::tempdir()?, layout: Layout::built_in("native")? };
         migrate(&outbox.config())?;
         let filled = "insert into outbox (event_id, type, source, aggregate_type, aggregate_id, time, payload) \
@@ -32,7 +30,7 @@ impl Outbox {
     }
 
     /// Somebody else's status table, with the index that it needs.
-    pub(crate) fn status(entries: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn status(entries: usize) -> Outcome<Self> {
         let outbox = Self { folder: tempfile::tempdir()?, layout: Layout::built_in("order-service")? };
         outbox.connect()?.execute_batch(
             "create table outbox ( \
@@ -91,16 +89,4 @@ impl Outbox {
         connection.execute(sql, (entries as i64, KEYS, payload()))?;
         connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
     }
-}
-
-/// A JSON document of the measured size.
-pub(crate) fn payload() -> String {
-    let (before, after) = (r#"{"note":""#, r#""}"#);
-    let note = "x".repeat(PAYLOAD_BYTES - before.len() - after.len());
-    format!("{before}{note}{after}")
-}
-
-/// A fault as any other error.
-pub(crate) fn failed(fault: &Fault) -> Box<dyn std::error::Error> {
-    fault.to_string().into()
 }

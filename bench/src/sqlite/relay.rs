@@ -10,12 +10,12 @@ use postrider_file::NullSink;
 use postrider_relay::{Quiet, Relay, Settings, Stop, SystemClock};
 use postrider_sqlite::open_source;
 
-use crate::bare::{self, Take};
+use super::bare::{self, Take};
+use super::outbox::Outbox;
+use crate::Outcome;
+use crate::load::{BATCH_ENTRIES, failed};
 use crate::measure::{Way, busiest, cost, interleave};
-use crate::outbox::{BATCH_ENTRIES, Outbox, failed};
 use crate::table::Report;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// What the issue asks of the relay.
 const AT_LEAST: f64 = 0.8;

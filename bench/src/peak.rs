@@ -1,45 +1,18 @@
-//! How much memory the real binary takes while it drains a long outbox.
+//! How much memory the real binary takes.
 
-use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::measure::cost;
-use crate::outbox::Outbox;
-use crate::table::{Report, print};
+use crate::Outcome;
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-/// What the issue asks of a million pending entries.
-const UNDER_MB: f64 = 64.0;
+/// What the issues ask of a million pending entries.
+pub(crate) const UNDER_MB: f64 = 64.0;
 /// The peak never falls, so that a look now and then does.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Drains into the null sink and into a file.
-pub(crate) fn memory(entries: usize, report: &mut Report) -> Outcome<()> {
-    print(&format!("\nPeak memory of `postrider run --until-empty`, {entries} pending entries\n"));
-    let binary = binary()?;
-    let outbox = Outbox::native(entries)?;
-    for (name, url) in [("to null:", "null:".to_owned()), ("to a file", file(&outbox))] {
-        outbox.rewind()?;
-        let mut peak_mb = 0.0;
-        let took = cost(|| {
-            peak_mb = drain(&binary, &outbox, &url)?;
-            Ok::<_, Box<dyn Error>>(Duration::ZERO)
-        })?;
-        let rate = entries as f64 / took.wall.as_secs_f64();
-        report.bounded(name, peak_mb, UNDER_MB, "MB", &format!("{rate:.0} entries/s"));
-    }
-    Ok(())
-}
-
-fn file(outbox: &Outbox) -> String {
-    format!("file://{}", outbox.folder().join("events.jsonl").display())
-}
-
 /// Builds the binary beside this one, as a release.
-fn binary() -> Outcome<PathBuf> {
+pub(crate) fn binary() -> Outcome<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built =
         Command::new(cargo).args(["build", "--release", "--quiet", "--package", "postrider-cli"]).status()?;
@@ -50,13 +23,8 @@ fn binary() -> Outcome<PathBuf> {
     if binary.exists() { Ok(binary) } else { Err(format!("there is no {}", binary.display()).into()) }
 }
 
-fn drain(binary: &PathBuf, outbox: &Outbox, url: &str) -> Outcome<f64> {
-    let config = outbox.folder().join("postrider.toml");
-    let text = format!(
-        "[outbox]\nurl = \"sqlite://{}\"\n[[sink]]\nname = \"events\"\nurl = \"{url}\"\n[retention]\npublished = \"none\"\n",
-        outbox.path().display()
-    );
-    std::fs::write(&config, text)?;
+/// Runs the relay until the outbox is empty; its peak in megabytes.
+pub(crate) fn drain(binary: &Path, config: &Path) -> Outcome<f64> {
     let child = Command::new(binary)
         .args(["run", "--until-empty", "-c"])
         .arg(config)
