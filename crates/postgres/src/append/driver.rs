@@ -5,7 +5,7 @@ use std::sync::Arc;
 use postrider_core::append::{AppendError, Appended, RowIds, accept_key};
 use postrider_core::{EntryId, Envelope, Fault, Text, limits};
 
-use super::values::{Value, many, once, one};
+use super::values::{Value, many, once, one, shortest};
 use super::{Outbox, Shape};
 use crate::sql::{AppendSql, COLUMNS};
 
@@ -42,8 +42,8 @@ impl Outbox {
     ) -> Outcome<Appended, D> {
         self.accept(envelope)?;
         let sql = self.sql(driver).await?;
-        let values = one(self.layout(), &sql, envelope)?;
-        let rows = self.run(driver, &sql.one, &values, Columns::One).await?;
+        let (text, values) = shortest(self.layout(), &sql, envelope)?;
+        let rows = self.run(driver, text, &values, Columns::One).await?;
         Ok(appended(&sql, envelope, rows.into_iter().next()))
     }
 

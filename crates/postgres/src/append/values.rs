@@ -20,6 +20,12 @@ pub(crate) enum Value<'a> {
     Ints(Vec<Option<i64>>),
 }
 
+impl Value<'_> {
+    fn is_null(&self) -> bool {
+        matches!(self, Self::Text(None) | Self::Bytes(None) | Self::Int(None))
+    }
+}
+
 const EXTENSIONS: &Slot = &Slot::Part(Field::Extensions);
 
 /// The parameters of [`AppendSql::one`].
@@ -29,6 +35,22 @@ pub(crate) fn one<'a>(
     envelope: &'a Envelope,
 ) -> Result<Vec<Value<'a>>, Fault> {
     sql.parameters.iter().map(|parameter| value(layout, parameter, envelope)).collect()
+}
+
+/// The statement for one row, and its parameters: without the extra columns where the event has nothing for them.
+pub(crate) fn shortest<'a>(
+    layout: &Layout,
+    sql: &'a AppendSql,
+    envelope: &'a Envelope,
+) -> Result<(&'a str, Vec<Value<'a>>), Fault> {
+    let mut values = one(layout, sql, envelope)?;
+    let given = |(parameter, value): (&Parameter, &Value<'_>)| parameter.is_extra && !value.is_null();
+    if sql.parameters.iter().zip(&values).any(given) {
+        return Ok((&sql.one, values));
+    }
+    let mut parameters = sql.parameters.iter();
+    values.retain(|_| parameters.next().is_none_or(|parameter| !parameter.is_extra));
+    Ok((&sql.plain, values))
 }
 
 /// The parameters of [`AppendSql::many`].

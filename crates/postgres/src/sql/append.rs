@@ -35,6 +35,8 @@ pub(crate) struct AppendSql {
     pub(crate) parameters: Vec<Parameter>,
     /// One row: answers its id.
     pub(crate) one: String,
+    /// The same without what most events have none of, which the server then need not parse.
+    pub(crate) plain: String,
     /// Many rows, each parameter an array: answers their ids in order.
     pub(crate) many: String,
     /// One row by the installed function: answers the row's id, the event's, and whether it was there.
@@ -48,6 +50,8 @@ pub(crate) struct Parameter {
     pub(crate) field: Field,
     pub(crate) form: Form,
     pub(crate) column: LiveColumn,
+    /// Whether [`AppendSql::plain`] leaves it out.
+    pub(crate) is_extra: bool,
 }
 
 /// How a parameter travels; the statement casts it to what the column is.
@@ -82,6 +86,7 @@ impl AppendSql {
         let live_id = shape.column(layout, id)?;
         let row_ids = row_ids(layout, live_id, is_row_id)?;
         let (mut listed, mut ones, mut manys, mut parameters) = (vec![], vec![], vec![], vec![]);
+        let (mut plain_listed, mut plains, mut plain_at) = (vec![], vec![], 0);
         for (name, slot) in slots(layout, row_ids) {
             listed.push(name.quoted());
             match slot {
@@ -91,23 +96,28 @@ impl AppendSql {
                     let at = parameters.len() + 1;
                     ones.push(value(&format!("${at}::{}", form.sql()), field, form, &column));
                     manys.push(value(&format!("u.p{at}"), field, form, &column));
-                    parameters.push(Parameter { slot, field, form, column });
+                    let is_extra = is_extra(field, &column);
+                    if !is_extra {
+                        plain_at += 1;
+                        plain_listed.push(name.quoted());
+                        plains.push(value(&format!("${plain_at}::{}", form.sql()), field, form, &column));
+                    }
+                    parameters.push(Parameter { slot, field, form, column, is_extra });
+                    continue;
                 }
                 Slot::Word(word) => {
-                    let word = format!("{}::{}", literal(&word), shape.column(layout, name)?.declared);
-                    ones.push(word.clone());
-                    manys.push(word);
+                    ones.push(format!("{}::{}", literal(&word), shape.column(layout, name)?.declared));
                 }
-                Slot::Zero => {
-                    ones.push("0".into());
-                    manys.push("0".into());
-                }
+                Slot::Zero => ones.push("0".into()),
             }
+            plain_listed.push(name.quoted());
+            plains.extend(ones.last().cloned());
+            manys.extend(ones.last().cloned());
         }
         if let Some((name, now)) = due(layout, shape) {
             listed.push(name.quoted());
-            ones.push(now.clone());
-            manys.push(now);
+            plain_listed.push(name.quoted());
+            [&mut ones, &mut plains, &mut manys].map(|all| all.push(now.clone()));
         }
         let (listed, returned) = (listed.join(", "), id.quoted());
         let into = format!("insert into {} as t ({listed})", names.table);
@@ -119,6 +129,12 @@ impl AppendSql {
             is_row_id,
             counts: live_id.kind == Kind::Int,
             one: format!("{into} values ({}) returning t.{returned}::text", ones.join(", ")),
+            plain: format!(
+                "insert into {} as t ({}) values ({}) returning t.{returned}::text",
+                names.table,
+                plain_listed.join(", "),
+                plains.join(", ")
+            ),
             many: format!(
                 "{into} select {} from unnest({}) as u({}) returning t.{returned}::text",
                 manys.join(", "),
@@ -192,6 +208,11 @@ fn value(parameter: &str, field: Field, form: Form, column: &LiveColumn) -> Stri
 fn is_optional(field: Field) -> bool {
     use Field::{ContentType, Extensions, Key, Payload, Sequence, Trace, TraceState};
     matches!(field, Key | ContentType | Trace | TraceState | Sequence | Extensions | Payload)
+}
+
+/// Whether its column can be left out where an event has none of it: that must mean what an explicit NULL means.
+fn is_extra(field: Field, column: &LiveColumn) -> bool {
+    is_optional(field) && field != Field::Payload && (column.not_null || !column.handed_out)
 }
 
 /// A due time that the table wants to have, and does not fill in: now.

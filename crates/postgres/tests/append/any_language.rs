@@ -91,7 +91,8 @@ fn root() -> &'static Path {
 
 /// The folder with a language's driver, installed once under `target`.
 fn installed(language: &str, install: impl Fn(&Path) -> Command) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        root().join(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from));
     let folder = target.join("any-language").join(language);
     if folder.exists() {
         return folder;

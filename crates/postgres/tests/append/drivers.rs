@@ -78,6 +78,23 @@ macro_rules! each_driver {
 
 each_driver!(TokioPostgres with_tokio_postgres, Sqlx with_sqlx, Diesel with_diesel_async, SeaOrm with_sea_orm);
 
+/// F9: an event alone, with everything and with as little as can be, says the same as among others.
+#[tokio::test]
+async fn one_event_is_written_as_many_are() {
+    let world = World::native().await;
+    let client = world.client().await;
+    let some = postrider_core::Envelope { sequence: Some(3), ..plain(3) };
+    let events = [full(1), plain(2), some];
+    for event in &events {
+        world.outbox.append(&client, event).await.unwrap();
+    }
+    world.outbox.append_all(&client, &events).await.unwrap();
+    let rows = "select (to_jsonb(o) - 'id')::text from outbox as o order by id";
+    let rows = world.texts(rows);
+    assert_eq!(rows.len(), 6);
+    assert_eq!(rows[..3], rows[3..]);
+}
+
 /// F9: an insert that was prepared on the connection writes the same, in the transaction that is open there.
 #[tokio::test]
 async fn a_prepared_append_joins_the_callers_transaction() {
