@@ -127,6 +127,25 @@ fn commerce_as_the_team_has_it() {
     assert!(database.query("select 1 from outbox_failed").is_empty());
 }
 
+/// B4: the team's cursor says where to begin, and grows with the relay; the highest id is the latest.
+#[test]
+fn commerce_goes_on_where_the_teams_cursor_stands() {
+    let database = Database::create_blocking();
+    database.query(COMMERCE);
+    database.query(
+        "insert into outbox (event_id, event_type, source, aggregate_type, aggregate_id, payload) \
+         select 'e' || n, 'loopers.order.created.v1', 'commerce-api', 'Order', n, '{}' from generate_series(1, 3) as n;
+         insert into outbox_cursor (last_processed_id) values (0), (1)",
+    );
+    let world = world(&database, "layout = \"commerce\"\n");
+    world.run(&["migrate"]).ok();
+    world.run(&["run", "--until-empty"]).ok();
+    let ids: Vec<_> = events(&world).iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids, ["e2", "e3"]);
+    let latest = database.query("select last_processed_id from outbox_cursor order by id desc limit 1");
+    assert_eq!(latest[0][0].as_deref(), Some("3"));
+}
+
 fn events(world: &World) -> Vec<Value> {
     world.read("events.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
