@@ -18,6 +18,8 @@ pub(crate) struct Fence {
     /// $1 outbox, $2 owner, $3 ttl, $4 fence.
     renew: String,
     give_up: String,
+    /// $1 outbox, $2 owner, $3 two thirds of the ttl, $4 fence.
+    fresh: String,
     /// $1 outbox, $2 owner, $3 fence: locks the lease's row, so that nobody takes it over before this transaction ends.
     pub(crate) share: String,
 }
@@ -49,6 +51,10 @@ impl Fence {
             renew: format!(
                 "update {leases} set expires_at = {until} where outbox = $1 and name = 'relay' and owner = $2 and fence = $4"
             ),
+            fresh: format!(
+                "select 1 from {leases} where outbox = $1 and name = 'relay' and owner = $2 and fence = $4 \
+                 and expires_at > {until}"
+            ),
             give_up: format!(
                 "update {leases} set expires_at = '-infinity' \
                  where outbox = $1 and name = 'relay' and owner = $2 and fence = $3"
@@ -74,6 +80,18 @@ impl Fence {
             )
             .await?;
         Ok(row.map_or(Standing::Others, |row| Standing::Mine(row.get(0))))
+    }
+
+    /// Whether the lease is held, and two thirds of its time are left.
+    pub(crate) async fn is_fresh(&self, session: &Session, fence: i64) -> Result<bool, Error> {
+        let left_us = self.ttl_us / 3 * 2;
+        let params = [
+            (&self.outbox as _, Type::TEXT),
+            (&self.owner as _, Type::TEXT),
+            (&left_us as _, Type::INT8),
+            (&fence as _, Type::INT8),
+        ];
+        Ok(session.first(&self.fresh, &params).await?.is_some())
     }
 
     /// Says whether it is still held.

@@ -26,6 +26,7 @@ mod rows;
 mod session;
 mod source;
 mod sql;
+mod status;
 mod store;
 mod table;
 mod tls;

@@ -249,16 +249,24 @@ impl Drop for Transaction<'_> {
 pub(crate) struct Link {
     config: Arc<Config>,
     durable: Durable,
+    /// What else is set on each session.
+    settings: &'static str,
     place: String,
     session: tokio::sync::Mutex<Option<Arc<Session>>>,
 }
 
 impl Link {
     pub(crate) fn new(config: &Arc<Config>, durable: Durable) -> Self {
+        Self::tuned(config, durable, "")
+    }
+
+    /// One whose sessions have further settings.
+    pub(crate) fn tuned(config: &Arc<Config>, durable: Durable, settings: &'static str) -> Self {
         Self {
             place: config.place(),
             config: Arc::clone(config),
             durable,
+            settings,
             session: tokio::sync::Mutex::default(),
         }
     }
@@ -277,8 +285,17 @@ impl Link {
             return Ok(Arc::clone(session));
         }
         *slot = None;
-        let opened = Session::open(&self.config, self.durable).await.map_err(SourceError::Unreachable)?;
+        let opened = self.another().await?;
         Ok(Arc::clone(slot.insert(Arc::new(opened))))
+    }
+
+    /// A session beside it, of the caller's own.
+    pub(crate) async fn another(&self) -> Result<Session, SourceError> {
+        let session = Session::open(&self.config, self.durable).await.map_err(SourceError::Unreachable)?;
+        if !session.pooled && !self.settings.is_empty() {
+            session.run(self.settings).await.map_err(|error| self.failed(error))?;
+        }
+        Ok(session)
     }
 
     /// What an error of a call means to the relay.

@@ -1,28 +1,218 @@
-//! Being built.
+//! The hold way: rows stay locked in an open transaction while they are published. Whoever dies frees them at once; what
+//! became of them is durable when the transaction commits, at the claim's end.
+//!
+//! Each claim has a connection of its own, so that one can be made while another is published.
 
-use std::sync::Arc;
+mod claim;
 
-use postrider_core::source::{Ask, Claimed, Source, SourceError, SourceFeatures};
-use postrider_core::{Fault, Settlement};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use postrider_core::rows::Decoder;
+use postrider_core::source::{Ask, Claim, Claimed, Idle, Settles, Source, SourceError, SourceFeatures};
+use postrider_core::{Fault, Settlement, limits, point};
+use tokio_postgres::types::Type;
+
+pub(crate) use claim::HoldHold;
 
 use crate::config::Config;
-use crate::session::Session;
+use crate::fault::Error;
+use crate::session::{Durable, Link, Session};
+use crate::sql::status::{HoldSql, Parts, ScanSql, SettleSql, beside};
+use crate::status::{Page, Pass, Scanner, Settler, Settling, Taken, count, require_columns};
 use crate::table::Table;
 
+/// The planner knows little of tables that fill and drain all day: an index is the right way to a batch.
+const SETTINGS: &str = "set enable_seqscan = off";
+/// How long a relay may be silent with rows in its hands before the server frees them: longer than any publish call.
+const SILENCE_MAX: Duration = Duration::from_secs(limits::PUBLISH_DEADLINE.as_secs() + 10);
+
+/// A status table in one relay's hands.
 pub(crate) struct HoldSource {
     config: Arc<Config>,
+    table: Table,
+    place: String,
+    outbox: String,
+    begin: String,
+    scan: ScanSql,
+    sql: HoldSql,
+    settle: SettleSql,
+    decoder: Decoder,
+    /// Looks at rows outside of any transaction.
+    looks: Link,
+    /// Connections that are in no transaction.
+    idle: Mutex<Vec<Session>>,
+    state: tokio::sync::Mutex<State>,
+    /// Something was given back: rows before the mark are to be looked at again.
+    returned: AtomicBool,
+    /// Rows that open claims have locked.
+    in_hand: Arc<Mutex<HashSet<String>>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct HoldHold;
+#[derive(Default)]
+struct State {
+    pass: Pass,
+    epoch: i64,
+}
 
 impl HoldSource {
-    pub(crate) async fn open(config: &Arc<Config>, _session: Session, _table: Table) -> Result<Self, Fault> {
-        Ok(Self { config: Arc::clone(config) })
+    pub(crate) async fn open(config: &Arc<Config>, session: Session, table: Table) -> Result<Self, Fault> {
+        require_columns(config, &table)?;
+        drop(session);
+        let parts = Parts::new(&config.layout, &table, config.ttl_us());
+        Ok(Self {
+            place: config.place(),
+            outbox: config.layout.table.as_str().to_owned(),
+            begin: format!(
+                "begin; set local idle_in_transaction_session_timeout = {}",
+                SILENCE_MAX.as_millis()
+            ),
+            scan: ScanSql::new(&parts),
+            sql: HoldSql::new(&parts),
+            settle: SettleSql::new(&parts),
+            decoder: Decoder::new(&config.layout),
+            looks: Link::tuned(config, Durable::Soon, SETTINGS),
+            idle: Mutex::default(),
+            state: tokio::sync::Mutex::default(),
+            returned: AtomicBool::new(false),
+            in_hand: Arc::default(),
+            config: Arc::clone(config),
+            table,
+        })
     }
 
-    fn unbuilt(&self) -> SourceError {
-        SourceError::Broken(Fault::new(self.config.place(), "this way is being built", ""))
+    async fn try_claim(&self, state: &mut State, ask: &Ask) -> Result<Claimed<HoldHold>, SourceError> {
+        let looking = self.looks.session().await?;
+        let failed = |error| self.looks.failed(error);
+        let in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let holders = HashMap::new();
+        let scanner = Scanner {
+            session: &looking,
+            outbox: &self.outbox,
+            sql: &self.scan,
+            decoder: &self.decoder,
+            keeps_order: false,
+            holders: &holders,
+            in_hand: &in_hand,
+        };
+        let epoch = scanner.epoch().await.map_err(failed)?;
+        if self.returned.swap(false, Ordering::SeqCst) || state.epoch != epoch {
+            *state = State { epoch, ..State::default() };
+        }
+        let mut next = std::mem::take(&mut state.pass).next();
+        let (mut rows, mut idle, mut locking) = (0, Idle::default(), None);
+        loop {
+            let mut page = scanner.page(ask, &mut next).await.map_err(failed)?;
+            rows += page.rows;
+            if !page.candidates.ranks.is_empty() {
+                let session = match locking.take() {
+                    Some(session) => session,
+                    None => self.begin().await?,
+                };
+                let taken = self.lock(&session, &page).await.map_err(failed)?;
+                let (mark, more) = page.mark(&taken);
+                if !taken.entries.is_empty() {
+                    state.pass = next.up_to(mark);
+                    let hold = HoldHold::new(session, taken.rows, &self.in_hand);
+                    return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
+                }
+                page.last = mark;
+                locking = Some(session);
+            }
+            idle.due_in = [idle.due_in, page.idle.due_in].into_iter().flatten().min();
+            next.mark = page.last.or(next.mark);
+            idle.more = rows >= limits::SCAN_ROWS_MAX && !page.end;
+            if idle.more || (page.end && next.ends()) {
+                break;
+            }
+        }
+        state.pass = next;
+        if let Some(session) = locking {
+            session.run("rollback").await.map_err(failed)?;
+            self.keep(session);
+        }
+        let due_in = scanner.due_in().await.map_err(failed)?;
+        Ok(Claimed::Nothing(Idle { due_in: [idle.due_in, due_in].into_iter().flatten().min(), ..idle }))
+    }
+
+    async fn lock(&self, session: &Session, page: &Page) -> Result<Taken, Error> {
+        let entries: Vec<&str> = page.candidates.ranks.iter().map(|rank| rank.entry.as_str()).collect();
+        let most = i64::try_from(page.candidates.most).unwrap_or(i64::MAX);
+        let params =
+            [(&self.outbox as _, Type::TEXT), (&entries as _, Type::TEXT_ARRAY), (&most as _, Type::INT8)];
+        let rows = session.query(&self.sql.lock, &params).await?;
+        let kept = match &self.sql.beside {
+            Some(sql) if !rows.is_empty() => self.beside(session, sql, &entries).await?,
+            _ => HashMap::new(),
+        };
+        Taken::read(&self.decoder, &page.candidates.ranks, &rows, |entry| match kept.get(entry) {
+            None => Some(None),
+            Some((retries, is_free)) => is_free.then_some(*retries),
+        })
+    }
+
+    async fn beside(
+        &self,
+        session: &Session,
+        sql: &str,
+        entries: &[&str],
+    ) -> Result<HashMap<String, (Option<u32>, bool)>, Error> {
+        let params = [(&self.outbox as _, Type::TEXT), (&entries as _, Type::TEXT_ARRAY)];
+        let mut kept = HashMap::new();
+        for row in session.query(sql, &params).await? {
+            kept.insert(
+                row.try_get(beside::ENTRY)?,
+                (count(&row, beside::RETRIES)?, row.try_get(beside::IS_FREE)?),
+            );
+        }
+        Ok(kept)
+    }
+
+    /// A connection with an open transaction.
+    async fn begin(&self) -> Result<Session, SourceError> {
+        let failed = |error| self.looks.failed(error);
+        loop {
+            let known = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(session) = known else { break };
+            // One that was cut while it was idle says so only when it is used.
+            if session.is_good() && session.run(&self.begin).await.is_ok() {
+                return Ok(session);
+            }
+        }
+        let session = self.looks.another().await?;
+        session.run(&self.begin).await.map_err(failed)?;
+        Ok(session)
+    }
+
+    /// Keeps a connection that is in no transaction for the next claim.
+    fn keep(&self, session: Session) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_good() && idle.len() < limits::CLAIMS_OPEN_MAX {
+            idle.push(session);
+        }
+    }
+
+    async fn write(&self, session: &Session, hold_parts: [Settling; 2]) -> Result<(), Error> {
+        let settler = Settler {
+            outbox: &self.outbox,
+            sql: &self.settle,
+            owner: &self.config.holder,
+            claim: 0,
+            fence: 0,
+            in_transaction: true,
+            place: &self.place,
+        };
+        for part in hold_parts {
+            if part.buries() {
+                session.run("set local synchronous_commit = on").await?;
+            }
+            if !part.is_empty() {
+                settler.write(session, &part).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -30,35 +220,59 @@ impl Source for HoldSource {
     type Hold = HoldHold;
 
     fn features(&self) -> SourceFeatures {
-        SourceFeatures {
-            ordered: self.config.keeps_order(),
-            settles: postrider_core::source::Settles::Each,
-            wakes: false,
-            lease_ttl: self.config.lease_ttl,
-        }
+        SourceFeatures { ordered: false, settles: Settles::AtRelease, wakes: false, lease_ttl: SILENCE_MAX }
     }
 
-    async fn claim(&self, _ask: &Ask) -> Result<Claimed<HoldHold>, SourceError> {
-        Err(self.unbuilt())
+    async fn claim(&self, ask: &Ask) -> Result<Claimed<HoldHold>, SourceError> {
+        let mut state = self.state.lock().await;
+        self.try_claim(&mut state, ask).await
     }
 
-    async fn extend(&self, _hold: &mut HoldHold) -> Result<(), SourceError> {
-        Err(self.unbuilt())
+    /// Any statement shows the server that its client lives.
+    async fn extend(&self, hold: &mut HoldHold) -> Result<(), SourceError> {
+        let session = hold.session().ok_or(SourceError::Fenced)?;
+        session.run("select 1").await.map_err(|error| {
+            session.spoil();
+            self.looks.failed(error)
+        })
     }
 
     async fn settle(
         &self,
-        _hold: &mut HoldHold,
-        _settlements: &[(usize, Settlement)],
+        hold: &mut HoldHold,
+        settlements: &[(usize, Settlement)],
     ) -> Result<(), SourceError> {
-        Err(self.unbuilt())
+        let session = hold.session().ok_or(SourceError::Fenced)?;
+        let rows = hold.rows();
+        let fresh = settlements.iter().filter(|(at, _)| rows.get(*at).is_some_and(|row| !row.settled));
+        let fresh: Vec<&(usize, Settlement)> = fresh.collect();
+        let sorted = fresh.iter().map(|(at, settlement)| (&rows[*at], settlement));
+        let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
+        self.returned.fetch_or(!returned.is_empty(), Ordering::SeqCst);
+        self.write(session, [published, returned]).await.map_err(|error| {
+            // What the transaction has is not known, or it is over: nobody commits it.
+            session.spoil();
+            self.looks.failed(error)
+        })?;
+        let settled: Vec<usize> = fresh.iter().map(|(at, _)| *at).collect();
+        hold.settled(&settled);
+        Ok(())
     }
 
-    async fn release(&self, _hold: HoldHold) -> Result<(), SourceError> {
-        Err(self.unbuilt())
+    async fn release(&self, mut hold: HoldHold) -> Result<(), SourceError> {
+        let session = hold.end().ok_or(SourceError::Fenced)?;
+        self.returned.fetch_or(hold.rows().iter().any(|row| !row.settled), Ordering::SeqCst);
+        point::pass("postgres.settling");
+        session.run("commit").await.map_err(|error| self.looks.failed(error))?;
+        point::pass("postgres.settled");
+        drop(hold);
+        self.keep(session);
+        Ok(())
     }
 
     async fn retire(&self) -> Result<(), SourceError> {
-        Err(self.unbuilt())
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.state.lock().await = State::default();
+        Ok(())
     }
 }

@@ -8,7 +8,9 @@ pub(crate) mod fields;
 mod function;
 pub(crate) mod reap;
 mod seen;
+pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod time;
 pub(crate) mod times;
 mod verbs;
 

@@ -1,0 +1,56 @@
+//! A claim of the hold way: the connection with the open transaction.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::session::Session;
+use crate::status::OpenRow;
+
+/// A claim of the hold way. Dropped before its end it closes its connection, and the server frees its rows.
+pub(crate) struct HoldHold {
+    session: Option<Session>,
+    rows: Vec<OpenRow>,
+    in_hand: Arc<Mutex<HashSet<String>>>,
+}
+
+impl HoldHold {
+    pub(super) fn new(session: Session, rows: Vec<OpenRow>, in_hand: &Arc<Mutex<HashSet<String>>>) -> Self {
+        let entries = rows.iter().map(|row| row.entry.clone());
+        in_hand.lock().unwrap_or_else(PoisonError::into_inner).extend(entries);
+        Self { session: Some(session), rows, in_hand: Arc::clone(in_hand) }
+    }
+
+    pub(super) fn rows(&self) -> &[OpenRow] {
+        &self.rows
+    }
+
+    /// The connection, as long as its transaction is known to be open.
+    pub(super) fn session(&self) -> Option<&Session> {
+        self.session.as_ref().filter(|session| session.is_good())
+    }
+
+    pub(super) fn settled(&mut self, at: &[usize]) {
+        at.iter().for_each(|at| self.rows[*at].settled = true);
+    }
+
+    /// The connection, to be committed.
+    pub(super) fn end(&mut self) -> Option<Session> {
+        self.session.take().filter(Session::is_good)
+    }
+}
+
+impl Drop for HoldHold {
+    fn drop(&mut self) {
+        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in &self.rows {
+            in_hand.remove(&row.entry);
+        }
+    }
+}
+
+impl fmt::Debug for HoldHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HoldHold").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,195 @@
+//! Looking at the open rows, in order, without their payload.
+
+use postrider_core::layout::Way;
+
+use super::Parts;
+use crate::sql::fields::{STATE, fields_without_payload, payload_bytes};
+use crate::sql::literal;
+use crate::sql::time::{NOW, until};
+
+/// The columns behind the envelope.
+pub(crate) mod scanned {
+    use super::STATE;
+
+    /// The payload's size.
+    pub(crate) const BYTES: usize = STATE;
+    /// Microseconds until it may be handed out.
+    pub(crate) const WAIT_US: usize = STATE + 1;
+    /// Whether it is in somebody's hands until then.
+    pub(crate) const HELD: usize = STATE + 2;
+    /// Where it stands: what it is ordered by, as texts.
+    pub(crate) const LEADS: usize = STATE + 3;
+    /// Its id as a text.
+    pub(crate) const ENTRY: usize = STATE + 4;
+}
+
+/// $1 the outbox, $2 what the last row was ordered by, $3 its id, $4 rows at most.
+#[derive(Debug)]
+pub(crate) struct ScanSql {
+    /// From the first row.
+    pub(crate) first: String,
+    /// Behind a row.
+    pub(crate) on: String,
+    /// Rows that are dead and hold their key: $1 the outbox.
+    pub(crate) holders: String,
+    /// What operators' verbs bump: $1 the outbox.
+    pub(crate) epoch: String,
+    /// Microseconds until the next row is due, where waiting rows are not looked at: $1 the outbox.
+    pub(crate) due: Option<String>,
+}
+
+impl ScanSql {
+    pub(crate) fn new(parts: &Parts<'_>) -> Self {
+        Self {
+            first: parts.scan(false),
+            on: parts.scan(true),
+            holders: parts.holders(),
+            epoch: format!("select epoch from {} where outbox = $1", parts.names.position),
+            due: (parts.layout.way == Way::Hold).then(|| parts.due()),
+        }
+    }
+}
+
+impl Parts<'_> {
+    /// One branch per word, and one for rows whose first column is null: each walks an index in order and stops early,
+    /// where an `in` or an `or` would sort all of them.
+    fn scan(&self, on: bool) -> String {
+        let mut branches = Vec::new();
+        for (word, is_leased) in self.open_words() {
+            let status = match (word, self.status()) {
+                (Some(word), Some(status)) => format!("t.{status} = {}", literal(word)),
+                _ => "true".into(),
+            };
+            branches.extend(self.ranges(on).into_iter().map(|range| self.branch(&status, &range, is_leased)));
+        }
+        match branches.as_slice() {
+            [one] => one.clone(),
+            many => {
+                let order = (0..=self.leads.len()).map(|at| format!("o{at}")).collect::<Vec<_>>().join(", ");
+                format!("{} order by {order} limit $4", many.join(" union all "))
+            }
+        }
+    }
+
+    fn branch(&self, status: &str, range: &str, is_leased: bool) -> String {
+        let leads = self.leads.iter().map(|lead| lead.text.clone()).collect::<Vec<_>>().join(", ");
+        let order = self.leads.iter().map(|lead| lead.column.as_str());
+        let own = format!("t.{}", self.id);
+        let order: Vec<_> =
+            order.chain([own.as_str()]).enumerate().map(|(at, by)| format!("{by} as o{at}")).collect();
+        let foreign = self.held_by_others(is_leased);
+        let waits = match (self.layout.way, &self.not_before) {
+            // Rows that wait are not even looked at.
+            (Way::Hold, _) | (_, None) => "s.not_before".to_owned(),
+            (_, Some(due)) => format!("greatest(s.not_before, {})", due.moment()),
+        };
+        format!(
+            "(select {fields}, {bytes} as bytes, {wait} as wait, coalesce({until} > {NOW}, false) as held, \
+             array[{leads}]::text[] as leads, t.{id}::text as entry, {order} \
+             from {table} as t {beside} where {status}{range} and s.dead is not true order by {by} limit $4)",
+            fields = fields_without_payload(self.layout, self.live),
+            bytes = payload_bytes(self.layout, self.live),
+            until = foreign,
+            wait = until(&format!("greatest({waits}, {foreign})")),
+            id = self.id,
+            order = order.join(", "),
+            table = self.names.table,
+            beside = self.join_beside(),
+            by = self.in_order(),
+        )
+    }
+
+    /// Until when a row is in somebody's hands; in another program's, which Postrider knows only by its word, since then.
+    fn held_by_others(&self, is_leased: bool) -> String {
+        match self.leased_at.as_ref().filter(|_| is_leased) {
+            Some(at) => format!(
+                "coalesce(s.leased_until, {} + {} * interval '1 microsecond')",
+                at.moment(),
+                self.ttl_us
+            ),
+            None => "s.leased_until".into(),
+        }
+    }
+
+    /// Conditions on where a row stands; each is a range of an index that begins with the status and the first column.
+    fn ranges(&self, on: bool) -> Vec<String> {
+        let behind = if on { self.behind(0) } else { "true".into() };
+        let Some(first) = self.leads.first() else {
+            return vec![if on { format!(" and {behind}") } else { String::new() }];
+        };
+        let is_due = match self.not_before.as_ref().filter(|_| self.layout.way == Way::Hold) {
+            Some(due) => format!(" and {} <= {}", first.column, due.at(NOW)),
+            None => String::new(),
+        };
+        let from = if on {
+            format!(" and {} >= {} and {behind}", first.column, self.mark(0))
+        } else {
+            String::new()
+        };
+        if !first.nullable || (!on && is_due.is_empty()) {
+            return vec![format!("{from}{is_due}")];
+        }
+        let not_null = if on { String::new() } else { format!(" and {} is not null", first.column) };
+        vec![format!("{not_null}{from}{is_due}"), format!(" and {} is null and {behind}", first.column)]
+    }
+
+    /// That a row stands behind the given one, from the column at a place on. NULL sorts last.
+    fn behind(&self, at: usize) -> String {
+        let Some(lead) = self.leads.get(at) else {
+            return format!("t.{} > $3::text::{}", self.id, self.id_type);
+        };
+        let (column, mark, rest) = (&lead.column, self.mark(at), self.behind(at + 1));
+        if lead.nullable {
+            format!(
+                "(({mark} is not null and ({column} > {mark} or {column} is null)) or ({column} is not distinct from {mark} and {rest}))"
+            )
+        } else {
+            format!("({column} > {mark} or ({column} = {mark} and {rest}))")
+        }
+    }
+
+    fn mark(&self, at: usize) -> String {
+        format!("($2::text[])[{}]::{}", at + 1, self.leads[at].cast)
+    }
+
+    fn due(&self) -> String {
+        let beside = format!(
+            "select min(s.not_before) from {} as s where s.outbox = $1 and not s.dead and s.not_before > {NOW}",
+            self.names.entries
+        );
+        let own = match &self.not_before {
+            None => "null::timestamptz".into(),
+            Some(due) => format!(
+                "(select {moment} from {table} as t where {open} and {column} > {now} order by {column} limit 1)",
+                moment = due.moment(),
+                table = self.names.table,
+                open = self.is_open(),
+                column = due.column(),
+                now = due.at(NOW),
+            ),
+        };
+        format!(
+            "select {} from (select least(({beside}), {own}) as at) as d where d.at is not null",
+            until("d.at")
+        )
+    }
+
+    /// The dead are found by what is kept beside them: rows that were dead before Postrider came hold no key.
+    fn holders(&self) -> String {
+        let is_dead = match (self.words(), self.status()) {
+            (Some(words), Some(status)) => format!("(s.dead or t.{status}::text = {})", literal(&words.dead)),
+            _ => "s.dead".into(),
+        };
+        let leads = self.leads.iter().map(|lead| lead.text.clone()).collect::<Vec<_>>().join(", ");
+        format!(
+            "select {fields}, 0::bigint, 0::bigint, false, array[{leads}]::text[], s.entry \
+             from {entries} as s join {table} as t on t.{id} = s.entry::{id_type} \
+             where s.outbox = $1 and s.holds_key and {is_dead}",
+            fields = fields_without_payload(self.layout, self.live),
+            entries = self.names.entries,
+            table = self.names.table,
+            id = self.id,
+            id_type = self.id_type,
+        )
+    }
+}

@@ -1,0 +1,60 @@
+//! What `lease` and `hold` share: looking for rows, reading those that were taken, writing what became of them.
+
+mod rank;
+mod scan;
+mod settling;
+mod taken;
+
+pub(crate) use rank::Rank;
+pub(crate) use scan::{Page, Pass, Scanner};
+pub(crate) use settling::{Settler, Settling};
+pub(crate) use taken::{OpenRow, Taken, count};
+
+use postrider_core::Fault;
+use postrider_core::layout::{Column, Published};
+
+use crate::config::Config;
+use crate::sql::time::TimeColumn;
+use crate::table::{Kind, Table};
+
+/// Refuses a status table whose columns cannot be what the layout says.
+pub(crate) fn require_columns(config: &Config, table: &Table) -> Result<(), Fault> {
+    let layout = &config.layout;
+    let refuse = |problem: String, remedy: String| Err(Fault::new(config.place(), problem, remedy));
+    let due = TimeColumn::new(layout.columns.not_before.as_ref(), table, layout.zone);
+    if let Some(due) = due.filter(|due| !due.is_comparable()) {
+        return refuse(
+            format!("column {} is to say when a row is due, and the database cannot compare it with a time", due.name.quoted()),
+            "Make it timestamptz or timestamp, say as = \"unix_ms\" in the layout if it is a number, or leave columns.not_before out: then it is kept in Postrider's own table.".into(),
+        );
+    }
+    let (Some(words), Some(status)) = (&layout.status, layout.columns.status.as_ref().and_then(Column::name))
+    else {
+        return Ok(());
+    };
+    let Some(live) = table.column(status.as_str()).filter(|live| live.kind == Kind::Enum) else {
+        return Ok(());
+    };
+    let published = words.published.as_deref().filter(|_| layout.published == Published::Status);
+    let needed = [
+        Some(words.pending.as_str()),
+        words.leased.as_deref(),
+        published,
+        Some(&words.dead),
+        words.retry.as_deref(),
+    ];
+    match needed.into_iter().flatten().find(|word| !live.words.iter().any(|known| known == word)) {
+        None => Ok(()),
+        Some(word) => refuse(
+            format!(
+                "column {} has the type {}, which has no word \"{word}\"",
+                status.quoted(),
+                live.declared
+            ),
+            format!(
+                "Its words are {}: correct [status] in the layout, or add the word to the type.",
+                live.words.join(", ")
+            ),
+        ),
+    }
+}

@@ -1,0 +1,277 @@
+//! What is written for the entries of one settle call, and what happens when the table refuses it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use postrider_core::layout::{Column, OnDead, Order};
+use postrider_core::{Layout, Settlement, limits};
+use tokio_postgres::types::Type;
+
+use super::OpenRow;
+use crate::fault::Error;
+use crate::session::{Param, Session};
+use crate::sql::status::SettleSql;
+use crate::table::Table;
+
+/// How long a row waits whose table refuses what became of it: somebody has to mend the table.
+const REFUSED_WAIT: Duration = Duration::from_secs(300);
+
+/// One kind of settlements, as the parameters of its statement.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settling {
+    entries: Vec<String>,
+    versions: Vec<i64>,
+    words: Vec<Option<String>>,
+    retries: Vec<Option<i32>>,
+    after_us: Vec<Option<i64>>,
+    errors: Vec<Option<String>>,
+    holds_key: Vec<bool>,
+    dead: Vec<bool>,
+    is_published: bool,
+}
+
+/// Writes settlements in a way's own statements.
+pub(crate) struct Settler<'a> {
+    pub(crate) outbox: &'a str,
+    pub(crate) sql: &'a SettleSql,
+    pub(crate) owner: &'a str,
+    pub(crate) claim: i64,
+    pub(crate) fence: i64,
+    /// Whether it runs inside a transaction, which an error would end.
+    pub(crate) in_transaction: bool,
+    pub(crate) place: &'a str,
+}
+
+impl Settling {
+    /// Sorts settlements into what was published and what goes back.
+    pub(crate) fn sort<'s>(
+        layout: &Layout,
+        table: &Table,
+        settlements: impl Iterator<Item = (&'s OpenRow, &'s Settlement)>,
+    ) -> (Self, Self) {
+        let (mut published, mut returned) = (Self { is_published: true, ..Self::default() }, Self::default());
+        let error_chars = error_chars(layout, table);
+        for (row, settlement) in settlements {
+            if *settlement == Settlement::Published {
+                published.entries.push(row.entry.clone());
+                published.versions.push(row.version);
+            } else {
+                returned.add(layout, error_chars, row, settlement);
+            }
+        }
+        (published, returned)
+    }
+
+    fn add(&mut self, layout: &Layout, error_chars: usize, row: &OpenRow, settlement: &Settlement) {
+        let (retries, after, reason, dead) = match settlement {
+            Settlement::Published | Settlement::Released => (None, None, None, false),
+            Settlement::Postponed { after, reason } => (None, Some(*after), Some(reason), false),
+            Settlement::Retried { retries, after, reason } => {
+                (Some(*retries), Some(*after), Some(reason), false)
+            }
+            Settlement::Dead { retries, reason } => (Some(*retries), None, Some(reason), true),
+        };
+        let tried = retries.unwrap_or(row.retries) > 0;
+        let word = layout.status.as_ref().map(|words| match dead {
+            true => words.dead.as_str(),
+            false if tried => words.waiting(),
+            false => &words.pending,
+        });
+        self.entries.push(row.entry.clone());
+        self.versions.push(row.version);
+        self.words.push(word.map(str::to_owned));
+        self.retries.push(retries.map(|retries| i32::try_from(retries).unwrap_or(i32::MAX)));
+        self.after_us.push(
+            after.map(|after| i64::try_from(after.as_micros()).unwrap_or(i64::MAX / 1_000).min(LONGEST_US)),
+        );
+        self.errors.push(reason.map(|reason| written(&reason.0, error_chars)));
+        self.holds_key.push(dead && layout.order == Order::Key && layout.on_dead == OnDead::Hold);
+        self.dead.push(dead);
+    }
+
+    pub(crate) fn is_published(&self) -> bool {
+        self.is_published
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether something is given up, which is to be durable.
+    pub(crate) fn buries(&self) -> bool {
+        self.dead.contains(&true)
+    }
+
+    fn split(mut self) -> (Self, Self) {
+        fn half<T>(all: &mut Vec<T>, at: usize) -> Vec<T> {
+            if all.is_empty() { Vec::new() } else { all.split_off(at) }
+        }
+        let at = self.entries.len() / 2;
+        let second = Self {
+            entries: half(&mut self.entries, at),
+            versions: half(&mut self.versions, at),
+            words: half(&mut self.words, at),
+            retries: half(&mut self.retries, at),
+            after_us: half(&mut self.after_us, at),
+            errors: half(&mut self.errors, at),
+            holds_key: half(&mut self.holds_key, at),
+            dead: half(&mut self.dead, at),
+            is_published: self.is_published,
+        };
+        (self, second)
+    }
+}
+
+/// A hundred years: no calendar runs out.
+const LONGEST_US: i64 = 100 * 365 * 24 * 3_600 * 1_000_000;
+
+/// How much of an error its column takes.
+fn error_chars(layout: &Layout, table: &Table) -> usize {
+    let column = layout.columns.error.as_ref().and_then(Column::name);
+    let most = column.and_then(|name| table.column(name.as_str())).and_then(|live| live.characters_max);
+    most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX).min(limits::REASON_CHARS_MAX)
+}
+
+/// A text as PostgreSQL takes it: zero bytes are none.
+fn written(reason: &str, chars_max: usize) -> String {
+    reason.chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).take(chars_max).collect()
+}
+
+impl Settler<'_> {
+    /// Writes all of it; answers the entries that are in other hands. What the table refuses is found by halving and kept
+    /// waiting beside it, the rest is settled.
+    pub(crate) async fn write(&self, session: &Session, settling: &Settling) -> Result<Vec<String>, Error> {
+        let mut all_lost = Vec::new();
+        let mut parts = vec![Cow::Borrowed(settling)];
+        while let Some(part) = parts.pop() {
+            match self.attempt(session, &part).await {
+                Ok((lost, swallowed)) => {
+                    all_lost.extend(lost);
+                    self.keep_swallowed(session, swallowed).await?;
+                }
+                Err(error) if is_refused(&error) => {
+                    if part.entries.len() > 1 {
+                        let (first, second) = part.into_owned().split();
+                        parts.extend([Cow::Owned(second), Cow::Owned(first)]);
+                    } else {
+                        self.keep_refused(session, &part, &error).await?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all_lost)
+    }
+
+    /// Whether these were written by a call that got no answer.
+    pub(crate) async fn was_written(
+        &self,
+        session: &Session,
+        settling: &Settling,
+        entries: &[String],
+    ) -> Result<bool, Error> {
+        let sql = if settling.is_published { &self.sql.was_published } else { &self.sql.was_returned };
+        let params: [Param<'_>; 2] = [(&self.outbox, Type::TEXT), (&entries, Type::TEXT_ARRAY)];
+        let row = session.first(sql, &params).await?;
+        let written = row.map(|row| row.try_get::<_, i64>(0)).transpose()?.unwrap_or(0);
+        Ok(usize::try_from(written).is_ok_and(|written| written == entries.len()))
+    }
+
+    async fn attempt(&self, session: &Session, part: &Settling) -> Result<(Vec<String>, Vec<String>), Error> {
+        if self.in_transaction {
+            session.run("savepoint settling").await?;
+        }
+        let mut params: Vec<Param<'_>> = vec![
+            (&self.outbox, Type::TEXT),
+            (&part.entries, Type::TEXT_ARRAY),
+            (&part.versions, Type::INT8_ARRAY),
+            (&self.owner, Type::TEXT),
+            (&self.claim, Type::INT8),
+            (&self.fence, Type::INT8),
+        ];
+        if !part.is_published {
+            params.extend([
+                (&part.words as _, Type::TEXT_ARRAY),
+                (&part.retries as _, Type::INT4_ARRAY),
+                (&part.after_us as _, Type::INT8_ARRAY),
+                (&part.errors as _, Type::TEXT_ARRAY),
+                (&part.holds_key as _, Type::BOOL_ARRAY),
+                (&part.dead as _, Type::BOOL_ARRAY),
+            ]);
+        }
+        let sql = if part.is_published { &self.sql.published } else { &self.sql.returned };
+        match session.first(sql, &params).await {
+            Ok(row) => row.map_or(Ok(Default::default()), |row| Ok((row.try_get(0)?, row.try_get(1)?))),
+            Err(error) => {
+                if self.in_transaction && is_refused(&error) {
+                    session.run("rollback to savepoint settling").await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A row that somebody deleted is settled by that; one that is still there was kept from being written, by a trigger.
+    async fn keep_swallowed(&self, session: &Session, swallowed: Vec<String>) -> Result<(), Error> {
+        if swallowed.is_empty() {
+            return Ok(());
+        }
+        let why = "the table did not take what became of this row: a trigger or rule swallows the change";
+        let kept = self.set_aside(session, &swallowed, why).await?;
+        if kept > 0 {
+            tracing::warn!(
+                place = self.place,
+                rows = kept,
+                first = %swallowed[0],
+                wait_s = REFUSED_WAIT.as_secs(),
+                "rows were settled, and the table did not change: a trigger or rule swallows the relay's write. They are \
+                 published again after a while: let the trigger pass the relay's user"
+            );
+        }
+        Ok(())
+    }
+
+    async fn keep_refused(&self, session: &Session, part: &Settling, error: &Error) -> Result<(), Error> {
+        let what = refusal(error);
+        self.set_aside(session, &part.entries, &format!("the table refuses what became of this row: {what}"))
+            .await?;
+        tracing::warn!(
+            place = self.place,
+            entry = %part.entries[0],
+            word = part.words.first().and_then(Option::as_deref).unwrap_or("published"),
+            wait_s = REFUSED_WAIT.as_secs(),
+            "the table refuses what became of a row ({what}): it waits in Postrider's own table and is tried again. \
+             Let the constraint or trigger take the layout's words, or correct the layout"
+        );
+        Ok(())
+    }
+
+    async fn set_aside(&self, session: &Session, entries: &[String], why: &str) -> Result<u64, Error> {
+        let wait_us = i64::try_from(REFUSED_WAIT.as_micros()).unwrap_or(i64::MAX);
+        let params: [Param<'_>; 6] = [
+            (&self.outbox, Type::TEXT),
+            (&entries, Type::TEXT_ARRAY),
+            (&wait_us, Type::INT8),
+            (&why, Type::TEXT),
+            (&self.owner, Type::TEXT),
+            (&self.claim, Type::INT8),
+        ];
+        session.execute(&self.sql.set_aside, &params).await
+    }
+}
+
+/// Whether the table refuses a row: its data, a constraint, a trigger, a view's check.
+fn is_refused(error: &Error) -> bool {
+    error.code().is_some_and(|code| matches!(&code.code()[..2], "22" | "23" | "P0" | "44"))
+}
+
+/// What refused it, without the row's data.
+fn refusal(error: &Error) -> String {
+    let Error::Server(server) = error else { return error.to_string() };
+    let Some(said) = server.as_db_error() else { return error.to_string() };
+    match (said.constraint(), said.column()) {
+        (Some(constraint), _) => format!("constraint \"{constraint}\" [{}]", said.code().code()),
+        (None, Some(column)) => format!("column \"{column}\" [{}]", said.code().code()),
+        (None, None) => error.to_string(),
+    }
+}

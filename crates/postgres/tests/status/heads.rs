@@ -1,0 +1,103 @@
+//! F2: what is held or waits at the head of a table holds back only itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_conformance::source::SourceHarness;
+use postrider_core::layout::Order;
+use postrider_core::route::{Destination, Holds};
+use postrider_core::source::{Ask, Source};
+use postrider_core::{Key, Settlement};
+
+use crate::common::tables::{logistics_layout, logistics_tables, status_layout, status_tables};
+use crate::common::{Harness, ask_for, block_on};
+use crate::retried;
+
+/// Rows of key a, then some of key b.
+fn fill(harness: &Harness, of_a: usize) {
+    harness.database.query(&format!(
+        "insert into letters (event_id, event_type, kind, subject, payload, created_at, status) \
+         select 'a' || i, 't.a', 'k', 'a', '{{}}', now(), 'NEW' from generate_series(1, {of_a}) as i \
+         union all select 'b' || i, 't.b', 'k', 'b', '{{}}', now(), 'NEW' from generate_series(1, 5) as i"
+    ));
+}
+
+const OF_B: [&str; 5] = ["b1", "b2", "b3", "b4", "b5"];
+
+/// A key that the relay holds.
+#[test]
+fn f2_a_held_key_at_the_head_of_a_lease_lets_the_others_flow() {
+    let harness = Harness::new(status_layout(Order::Key), &status_tables());
+    fill(&harness, 1_000);
+    block_on(async {
+        let source = harness.open("one").await;
+        let holds = Holds { keys: [Key::new("k", "a".to_owned())].into(), ..Holds::default() };
+        let held = Ask { holds: Arc::new(holds), ..ask_for(10) };
+        assert_eq!(source.drain(&held).await, OF_B);
+        let came = source.drain(&ask_for(100)).await;
+        assert_eq!(came, (1..=1_000).map(|number| format!("a{number}")).collect::<Vec<_>>());
+    });
+}
+
+/// A key whose first entry waits for its next try.
+#[test]
+fn f2_a_waiting_key_at_the_head_of_a_lease_lets_the_others_flow() {
+    let harness = Harness::new(status_layout(Order::Key), &status_tables());
+    fill(&harness, 500);
+    block_on(async {
+        let source = harness.open("one").await;
+        let first = source.take(&ask_for(1)).await;
+        source.finish(first, |_| retried(1, 60_000)).await;
+        assert_eq!(source.drain(&ask_for(10)).await, OF_B);
+        harness.pass(Duration::from_secs(60)).await;
+        let came = source.drain(&ask_for(100)).await;
+        assert_eq!(came, (1..=500).map(|number| format!("a{number}")).collect::<Vec<_>>());
+    });
+}
+
+/// A row that commits or falls due before the mark comes, however busy the table is behind it.
+#[test]
+fn f8_what_comes_to_be_before_the_mark_is_not_forgotten() {
+    let harness = Harness::new(status_layout(Order::None), &status_tables());
+    fill(&harness, 1);
+    block_on(async {
+        let source = harness.open("one").await;
+        let first = source.take(&ask_for(1)).await;
+        assert_eq!(&*first.entries[0].envelope.id, "a1");
+        source.finish(first, |_| retried(1, 1_000)).await;
+        fill(&harness, 100);
+        for _ in 0..3 {
+            let behind = source.take(&ask_for(2)).await;
+            source.finish(behind, |_| Settlement::Published).await;
+        }
+        harness.pass(Duration::from_secs(1)).await;
+        let mut came = Vec::new();
+        for _ in 0..20 {
+            let claim = source.take(&ask_for(2)).await;
+            came.extend(claim.entries.iter().map(|entry| (entry.envelope.id.to_string(), entry.retries)));
+            source.finish(claim, |_| Settlement::Published).await;
+        }
+        assert!(came.contains(&("a1".into(), 1)), "{came:?}");
+    });
+}
+
+/// A destination that is away, at the head of a held table.
+#[test]
+fn f2_a_held_route_at_the_head_of_a_hold_lets_the_others_flow() {
+    let harness = Harness::new(logistics_layout(), &logistics_tables());
+    harness.database.query(
+        "insert into outbox_events (event_id, event_type, aggregate_type, aggregate_id, payload) \
+         select 'a' || i, 't.a', 'k', 'a', '{}'::jsonb from generate_series(1, 500) as i \
+         union all select 'b' || i, 't.b', 'k', 'b', '{}'::jsonb from generate_series(1, 5) as i",
+    );
+    block_on(async {
+        let source = harness.open("one").await;
+        let away = Destination { sink: "sink".into(), topic: "t.a".into() };
+        let holds = Holds { allowances: HashMap::from([(away, 0)]), ..Holds::default() };
+        let held = Ask { holds: Arc::new(holds), ..ask_for(10) };
+        assert_eq!(source.drain(&held).await, OF_B);
+        assert_eq!(source.drain(&ask_for(100)).await.len(), 500);
+        source.retire().await.unwrap();
+    });
+}
