@@ -84,10 +84,7 @@ pub(crate) async fn check(config: &Config) -> Result<Vec<Finding>, Failure> {
             sqlite::existing(&settings)?;
             Ok(postrider_sqlite::check(&settings))
         }
-        Database::Postgres(settings) => match postrider_postgres::open_store(&settings).await {
-            Ok(_) => Ok(Vec::new()),
-            Err(fault) => Ok(vec![Finding { weight: postrider_core::finding::Weight::Fault, fault }]),
-        },
+        Database::Postgres(settings) => Ok(postrider_postgres::check(&settings).await),
     }
 }
 

@@ -93,6 +93,8 @@ pub struct Depth {
     pub dead: u64,
     /// Published and still in the table.
     pub published: u64,
+    /// With a status that is none of the layout's words: no relay touches them.
+    pub unknown: u64,
     /// When the oldest unpublished entry was written.
     pub oldest: Option<Timestamp>,
     /// Ids that may still commit.

@@ -6,7 +6,9 @@ use tokio_postgres::types::Type;
 
 use crate::config::Config;
 use crate::fault::{Error, fault};
-use crate::session::Session;
+use crate::session::{Durable, Session};
+use crate::sql::Names;
+use crate::sql::depth::unknown_words;
 use crate::table::{Kind, Table};
 
 /// Older servers lack what the statements are written with, and nobody maintains them.
@@ -105,6 +107,35 @@ pub(crate) async fn refusals(session: &Session, config: &Config, table: &Table) 
         drawn(session, config, table, &mut refuse).await?;
     }
     Ok(found)
+}
+
+/// Rows with a status that is none of the layout's words are never claimed: whoever starts a relay is told. Looking takes two
+/// seconds at most; `check` looks to the end.
+pub(crate) async fn warn_of_unknown_words(
+    session: &Session,
+    config: &Config,
+    table: &Table,
+) -> Result<(), Error> {
+    let Some(sql) = unknown_words(&config.layout, &Names::new(&config.layout), table) else { return Ok(()) };
+    let transaction = session.begin(Durable::Soon).await?;
+    transaction.run("set local statement_timeout = '2s'").await?;
+    match transaction.query(&sql, &[]).await {
+        Ok(rows) => {
+            for row in rows {
+                let (status, rows): (Option<String>, i64) = (row.get(0), row.get(1));
+                let table = config.layout.table.as_str();
+                tracing::warn!(
+                    table,
+                    status,
+                    rows,
+                    "a status is none of the layout's words: its rows are passed by"
+                );
+            }
+            transaction.commit().await
+        }
+        Err(error) if error.code().is_some() => transaction.rollback().await,
+        Err(error) => Err(error),
+    }
 }
 
 /// A cursor loses nothing only where the INSERT itself draws the id, one by one, upwards.

@@ -13,6 +13,7 @@ mod append_diesel;
 mod append_sea_orm;
 #[cfg(feature = "sqlx")]
 mod append_sqlx;
+mod check;
 mod config;
 mod cursor;
 mod describe;
@@ -40,6 +41,7 @@ pub use append_diesel::DieselAppendError;
 pub use append_sea_orm::SeaOrmAppendError;
 #[cfg(feature = "sqlx")]
 pub use append_sqlx::SqlxAppendError;
+pub use check::check;
 pub use config::Config;
 pub use describe::{Described, DescribedColumn, Holds, describe};
 pub use fault::is_unreachable;

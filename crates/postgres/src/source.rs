@@ -8,7 +8,8 @@ use postrider_core::{Fault, Settlement};
 
 use crate::config::Config;
 use crate::cursor::{CursorHold, CursorSource};
-use crate::fitness::require_fit;
+use crate::fault::fault;
+use crate::fitness::{require_fit, warn_of_unknown_words};
 use crate::hold::{HoldHold, HoldSource};
 use crate::lease::{LeaseHold, LeaseSource};
 use crate::migrate::require_side;
@@ -27,6 +28,7 @@ pub async fn open_source(config: &Config) -> Result<PostgresSource, Fault> {
     let table = inspect(&session, &config).await?;
     require_fit(&session, &config, &table).await?;
     require_side(&session, &config).await?;
+    warn_of_unknown_words(&session, &config, &table).await.map_err(|error| fault(&config.place(), error))?;
     let way = match config.layout.way {
         Way::Lease => Inner::Lease(LeaseSource::open(&config, session, table).await?),
         Way::Hold => Inner::Hold(HoldSource::open(&config, session, table).await?),

@@ -36,6 +36,7 @@ pub(crate) struct Status<'a> {
     leased: u64,
     dead: u64,
     published: u64,
+    unknown: u64,
     gaps_open: u64,
     oldest: Option<String>,
     oldest_age_seconds: Option<f64>,
@@ -74,6 +75,7 @@ fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now
         leased: depth.leased,
         dead: depth.dead,
         published: depth.published,
+        unknown: depth.unknown,
         gaps_open: depth.gaps_open,
         oldest: oldest.map(|oldest| oldest.to_string()),
         oldest_age_seconds: oldest.map(|oldest| human::age(oldest, now).as_secs_f64()),
@@ -107,6 +109,11 @@ fn text(config: &Config, order: Order, depth: &Depth, reports: &[Reported], now:
         "dead",
         depth.dead,
         "`postrider list --state dead` shows them, `postrider revive` tries them again".to_owned(),
+    );
+    also(
+        "unknown",
+        depth.unknown,
+        "their status is none of the layout's words: `postrider check` names it".to_owned(),
     );
     pairs.push(("published", count(depth.published)));
     pairs.extend(relays::pairs(depth.holder.as_deref(), order, reports, now));

@@ -65,19 +65,14 @@ impl Counter<'_> {
         let (Some(sql), Some(words)) = (&self.sql.words, self.words) else { return Ok(()) };
         for row in self.session.query(sql, &[]).await? {
             let (word, count) = (row.get::<_, Option<String>>(0), row.get::<_, i64>(1).unsigned_abs());
-            // A fixed width is filled up with blanks.
-            let word = word.as_deref().map(str::trim_end);
+            let word = word.as_deref();
             let is = |known: Option<&str>| word.is_some() && word == known;
             if is(words.published.as_deref()) {
                 depth.published += count;
             } else if is(Some(&words.dead)) {
                 depth.dead += count;
             } else if !words.open().chain(words.leased.as_deref()).any(|open| is(Some(open))) {
-                tracing::warn!(
-                    status = word,
-                    rows = count,
-                    "rows have a status that is none of the layout's words: they are passed by"
-                );
+                depth.unknown += count;
             }
         }
         Ok(())
