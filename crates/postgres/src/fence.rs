@@ -20,8 +20,6 @@ pub(crate) struct Fence {
     give_up: String,
     /// $1 outbox, $2 owner, $3 two thirds of the ttl, $4 fence.
     fresh: String,
-    /// $1 outbox, $2 owner, $3 fence: locks the lease's row, so that nobody takes it over before this transaction ends.
-    pub(crate) share: String,
 }
 
 /// How this process stands to the lease.
@@ -58,9 +56,6 @@ impl Fence {
             give_up: format!(
                 "update {leases} set expires_at = '-infinity' \
                  where outbox = $1 and name = 'relay' and owner = $2 and fence = $3"
-            ),
-            share: format!(
-                "select 1 from {leases} where outbox = $1 and name = 'relay' and owner = $2 and fence = $3 for share"
             ),
         }
     }
@@ -103,14 +98,6 @@ impl Fence {
             (&fence as _, Type::INT8),
         ];
         Ok(session.execute(&self.renew, &params).await? == 1)
-    }
-
-    /// Whether a claim that was made under `fence` may still be settled; asked within the settling transaction, which then
-    /// keeps the lease from being taken over until its end.
-    pub(crate) async fn is_good(&self, session: &Session, fence: i64) -> Result<bool, Error> {
-        let params =
-            [(&self.outbox as _, Type::TEXT), (&self.owner as _, Type::TEXT), (&fence as _, Type::INT8)];
-        Ok(session.first(&self.share, &params).await?.is_some())
     }
 
     pub(crate) async fn give_up(&self, session: &Session, fence: i64) -> Result<(), Error> {

@@ -4,8 +4,6 @@
 //! compiled from the layout and the live table once (`sql/`), is prepared once per connection, and takes a batch. Every time
 //! is the database's own.
 
-#![allow(dead_code, reason = "taken out when every way is built")]
-
 mod append;
 #[cfg(feature = "diesel-async")]
 mod append_diesel;

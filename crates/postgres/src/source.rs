@@ -30,8 +30,8 @@ pub async fn open_source(config: &Config) -> Result<PostgresSource, Fault> {
     require_side(&session, &config).await?;
     warn_of_unknown_words(&session, &config, &table).await.map_err(|error| fault(&config.place(), error))?;
     let way = match config.layout.way {
-        Way::Lease => Inner::Lease(LeaseSource::open(&config, session, table).await?),
-        Way::Hold => Inner::Hold(HoldSource::open(&config, session, table).await?),
+        Way::Lease => Inner::Lease(Box::new(LeaseSource::open(&config, session, table).await?)),
+        Way::Hold => Inner::Hold(Box::new(HoldSource::open(&config, session, table).await?)),
         Way::Cursor | Way::Log => Inner::Cursor(Box::new(CursorSource::open(&config, session, table).await?)),
     };
     Ok(PostgresSource(way))
@@ -42,8 +42,8 @@ pub struct PostgresSource(Inner);
 
 enum Inner {
     Cursor(Box<CursorSource>),
-    Lease(LeaseSource),
-    Hold(HoldSource),
+    Lease(Box<LeaseSource>),
+    Hold(Box<HoldSource>),
 }
 
 /// A claim of this source.
@@ -54,7 +54,7 @@ pub struct Hold(Held);
 enum Held {
     Cursor(CursorHold),
     Lease(LeaseHold),
-    Hold(HoldHold),
+    Hold(Box<HoldHold>),
 }
 
 impl Source for PostgresSource {
@@ -72,7 +72,7 @@ impl Source for PostgresSource {
         Ok(match &self.0 {
             Inner::Cursor(way) => held(way.claim(ask).await?, Held::Cursor),
             Inner::Lease(way) => held(way.claim(ask).await?, Held::Lease),
-            Inner::Hold(way) => held(way.claim(ask).await?, Held::Hold),
+            Inner::Hold(way) => held(way.claim(ask).await?, |hold| Held::Hold(Box::new(hold))),
         })
     }
 
@@ -98,7 +98,7 @@ impl Source for PostgresSource {
         match (&self.0, hold.0) {
             (Inner::Cursor(way), Held::Cursor(hold)) => way.release(hold).await,
             (Inner::Lease(way), Held::Lease(hold)) => way.release(hold).await,
-            (Inner::Hold(way), Held::Hold(hold)) => way.release(hold).await,
+            (Inner::Hold(way), Held::Hold(hold)) => way.release(*hold).await,
             _ => Err(SourceError::Fenced),
         }
     }

@@ -27,8 +27,6 @@ pub(crate) struct LiveColumn {
     /// The type as people write it.
     pub(crate) declared: String,
     pub(crate) not_null: bool,
-    /// `a` or `d` for an identity; empty for none.
-    pub(crate) identity: String,
     /// The default's expression.
     pub(crate) default: Option<String>,
     /// Characters that fit, where the type has such a limit.
@@ -42,7 +40,6 @@ pub(crate) struct Index {
     /// The columns by name; an expression is an empty name.
     pub(crate) columns: Vec<String>,
     pub(crate) unique: bool,
-    pub(crate) primary: bool,
     /// The condition of a partial one.
     pub(crate) condition: Option<String>,
 }
@@ -103,7 +100,7 @@ select c.oid, c.relkind::text, array(select relid::oid from pg_partition_tree(c.
 from pg_class as c where c.oid = to_regclass($1)";
 
 const COLUMNS: &str = "\
-select a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity::text, \
+select a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
 pg_get_expr(d.adbin, d.adrelid), case when a.atttypmod > 4 and a.atttypid in (1042, 1043) then a.atttypmod - 4 end, \
 t.typtype = 'e', array(select e.enumlabel::text from pg_enum as e where e.enumtypid = a.atttypid order by e.enumsortorder) \
 from pg_attribute as a join pg_type as t on t.oid = a.atttypid \
@@ -113,7 +110,7 @@ where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum"
 const INDEXES: &str = "\
 select array(select coalesce((select a.attname::text from pg_attribute as a where a.attrelid = i.indrelid and a.attnum = k.key), '') \
 from unnest(i.indkey::int2[]) with ordinality as k(key, at) where k.at <= i.indnkeyatts order by k.at), \
-i.indisunique, i.indisprimary, pg_get_expr(i.indpred, i.indrelid) \
+i.indisunique, pg_get_expr(i.indpred, i.indrelid) \
 from pg_index as i where i.indrelid = $1 and i.indisvalid";
 
 impl Table {
@@ -127,19 +124,17 @@ impl Table {
             tokio::try_join!(session.query(COLUMNS, &by_oid), session.query(INDEXES, &by_oid))?;
         let column = |row: &tokio_postgres::Row| LiveColumn {
             name: row.get(0),
-            kind: Kind::of(row.get(1), row.get(7)),
+            kind: Kind::of(row.get(1), row.get(6)),
             declared: row.get(2),
             not_null: row.get(3),
-            identity: row.get(4),
-            default: row.get(5),
-            characters_max: row.get(6),
-            words: row.get(8),
+            default: row.get(4),
+            characters_max: row.get(5),
+            words: row.get(7),
         };
         let index = |row: &tokio_postgres::Row| Index {
             columns: row.get(0),
             unique: row.get(1),
-            primary: row.get(2),
-            condition: row.get(3),
+            condition: row.get(2),
         };
         let mut tree: Vec<u32> = found.get(2);
         if !tree.contains(&oid) {

@@ -117,7 +117,7 @@ impl AppendSql {
         if let Some((name, now)) = due(layout, shape) {
             listed.push(name.quoted());
             plain_listed.push(name.quoted());
-            [&mut ones, &mut plains, &mut manys].map(|all| all.push(now.clone()));
+            [&mut ones, &mut plains, &mut manys].into_iter().for_each(|all| all.push(now.clone()));
         }
         let (listed, returned) = (listed.join(", "), id.quoted());
         let into = format!("insert into {} as t ({listed})", names.table);

@@ -36,15 +36,13 @@ async fn depth_counts_by_word_and_by_what_is_kept_beside() {
     assert_eq!(depth, expected);
     assert_eq!(store.show(&EntryId::Int(3)).await.unwrap().unwrap().holder.as_deref(), Some("relay-1"));
     let lax = Layout { order: Order::None, ..world.layout.clone() };
-    let unordered = postrider_postgres::open_store(
-        &postrider_postgres::Config::new(&world.database.url(), lax, "x").unwrap(),
-    );
+    let config = postrider_postgres::Config::new(&world.database.url(), lax, "x").unwrap();
+    let unordered = postrider_postgres::open_store(&config);
     let depth = unordered.await.unwrap().depth().await.unwrap();
     assert_eq!((depth.pending, depth.parked), (4, 0));
     let skipping = Layout { on_dead: OnDead::Skip, ..world.layout.clone() };
-    let skipping = postrider_postgres::open_store(
-        &postrider_postgres::Config::new(&world.database.url(), skipping, "x").unwrap(),
-    );
+    let config = postrider_postgres::Config::new(&world.database.url(), skipping, "x").unwrap();
+    let skipping = postrider_postgres::open_store(&config);
     assert_eq!(skipping.await.unwrap().depth().await.unwrap().parked, 1);
 }
 

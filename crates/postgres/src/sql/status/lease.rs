@@ -151,13 +151,11 @@ impl Parts<'_> {
 
     fn give_back(&self, whose: &str) -> String {
         let mut set = Vec::new();
-        if let (Some(words), Some(status)) = (self.words(), self.status()) {
-            if let Some(leased) = &words.leased {
-                let (leased, pending) = (literal(leased), literal(&words.pending));
-                set.push(format!(
-                    "{status} = case t.{status} when {leased} then {pending} else t.{status} end"
-                ));
-            }
+        if let (Some(words), Some(status)) = (self.words(), self.status())
+            && let Some(leased) = &words.leased
+        {
+            let (leased, pending) = (literal(leased), literal(&words.pending));
+            set.push(format!("{status} = case t.{status} when {leased} then {pending} else t.{status} end"));
         }
         set.extend(self.unheld());
         let done = if set.is_empty() {
