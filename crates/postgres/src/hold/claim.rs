@@ -12,13 +12,15 @@ pub(crate) struct HoldHold {
     session: Option<Session>,
     rows: Vec<OpenRow>,
     in_hand: Arc<Mutex<HashSet<String>>>,
+    /// Whether something goes back.
+    returns: bool,
 }
 
 impl HoldHold {
     pub(super) fn new(session: Session, rows: Vec<OpenRow>, in_hand: &Arc<Mutex<HashSet<String>>>) -> Self {
         let entries = rows.iter().map(|row| row.entry.clone());
         in_hand.lock().unwrap_or_else(PoisonError::into_inner).extend(entries);
-        Self { session: Some(session), rows, in_hand: Arc::clone(in_hand) }
+        Self { session: Some(session), rows, in_hand: Arc::clone(in_hand), returns: false }
     }
 
     pub(super) fn rows(&self) -> &[OpenRow] {
@@ -30,8 +32,14 @@ impl HoldHold {
         self.session.as_ref().filter(|session| session.is_good())
     }
 
-    pub(super) fn settled(&mut self, at: &[usize]) {
+    pub(super) fn settled(&mut self, at: &[usize], returns: bool) {
+        self.returns |= returns;
         at.iter().for_each(|at| self.rows[*at].settled = true);
+    }
+
+    /// Whether any of its rows is to be looked at again.
+    pub(super) fn returns(&self) -> bool {
+        self.returns || self.rows.iter().any(|row| !row.settled)
     }
 
     /// The connection, to be committed.

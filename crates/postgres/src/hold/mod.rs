@@ -248,23 +248,23 @@ impl Source for HoldSource {
         let fresh: Vec<&(usize, Settlement)> = fresh.collect();
         let sorted = fresh.iter().map(|(at, settlement)| (&rows[*at], settlement));
         let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
-        self.returned.fetch_or(!returned.is_empty(), Ordering::SeqCst);
+        let returns = !returned.is_empty();
         self.write(session, [published, returned]).await.map_err(|error| {
             // What the transaction has is not known, or it is over: nobody commits it.
             session.spoil();
             self.looks.failed(error)
         })?;
         let settled: Vec<usize> = fresh.iter().map(|(at, _)| *at).collect();
-        hold.settled(&settled);
+        hold.settled(&settled, returns);
         Ok(())
     }
 
     async fn release(&self, mut hold: HoldHold) -> Result<(), SourceError> {
         let session = hold.end().ok_or(SourceError::Fenced)?;
-        self.returned.fetch_or(hold.rows().iter().any(|row| !row.settled), Ordering::SeqCst);
         point::pass("postgres.settling");
         session.run("commit").await.map_err(|error| self.looks.failed(error))?;
         point::pass("postgres.settled");
+        self.returned.fetch_or(hold.returns(), Ordering::SeqCst);
         drop(hold);
         self.keep(session);
         Ok(())
