@@ -4,6 +4,7 @@ mod append;
 mod bare_cursor;
 mod bare_hold;
 mod bare_lease;
+mod bare_status;
 mod idle;
 mod link;
 mod memory;

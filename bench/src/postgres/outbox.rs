@@ -88,13 +88,13 @@ impl Kind {
             Self::Leased => format!(
                 "insert into outbox (id, aggregate_type, aggregate_id, event_type, payload, status, created_at, sent_at) \
                  select md5(i::text)::uuid, 'Order', md5((i % {KEYS})::text)::uuid, 'OrderPlaced', '{payload}', '{word}', \
-                 {at}, {done}::timestamptz {numbers}"
+                 {at}, ({done})::timestamptz {numbers}"
             ),
             Self::Held => format!(
                 "insert into outbox_events (id, aggregate_type, aggregate_id, event_type, payload, status, occurred_at, \
                  next_attempt_at, processed_at) \
                  select md5(i::text)::uuid, 'Order', md5((i % {KEYS})::text)::uuid, 'OrderPlaced', '{payload}', '{word}', \
-                 {at}, {at}, {done}::timestamptz {numbers}"
+                 {at}, {at}, ({done})::timestamptz {numbers}"
             ),
         }
     }

@@ -10,7 +10,7 @@ use postrider_relay::{Observer, Quiet, Relay, Settings, Stop};
 
 use super::outbox::{Kind, Outbox, runtime};
 use super::server::Server;
-use super::{bare_cursor, bare_hold, bare_lease};
+use super::{bare_cursor, bare_hold, bare_lease, bare_status};
 use crate::Outcome;
 use crate::load::{BATCH_ENTRIES, failed};
 use crate::measure::{Cost, Way, interleave};
@@ -59,7 +59,13 @@ pub(crate) fn lease(server: &Server, rows: usize, runs: usize, report: &mut Repo
         "row",
     );
     let outbox = Outbox::create(server, Kind::Leased)?;
-    let bare: Way<'_, Box<dyn Error>> = Box::new(|| {
+    let same: Way<'_, Box<dyn Error>> = Box::new(|| {
+        outbox.fill(0, rows, |_| Ok(()))?;
+        let runtime = runtime()?;
+        let bare = runtime.block_on(bare_status::Loop::open(&outbox))?;
+        server.cost(|| runtime.block_on(bare.run(rows)))
+    });
+    let by_hand: Way<'_, Box<dyn Error>> = Box::new(|| {
         outbox.fill(0, rows, |_| Ok(()))?;
         let runtime = runtime()?;
         let bare = runtime.block_on(bare_lease::Loop::open(&outbox))?;
@@ -69,9 +75,10 @@ pub(crate) fn lease(server: &Server, rows: usize, runs: usize, report: &mut Repo
         outbox.fill(0, rows, |_| Ok(()))?;
         drain(&outbox, rows)
     });
-    let [bare, relay] = interleave(runs, [bare, relay])?;
-    report.line("bare loop of the same SQL", rows, &bare, &bare, None);
-    report.line("relay", rows, &relay, &bare, Some(AT_LEAST));
+    let [same, by_hand, relay] = interleave(runs, [same, by_hand, relay])?;
+    report.line("bare loop of the same SQL", rows, &same, &same, None);
+    report.line("the simplest loop by hand", rows, &by_hand, &same, None);
+    report.line("relay", rows, &relay, &same, Some(AT_LEAST));
     Ok(())
 }
 
@@ -82,7 +89,13 @@ pub(crate) fn hold(server: &Server, rows: usize, runs: usize, report: &mut Repor
         "row",
     );
     let outbox = Outbox::create(server, Kind::Held)?;
-    let bare: Way<'_, Box<dyn Error>> = Box::new(|| {
+    let same: Way<'_, Box<dyn Error>> = Box::new(|| {
+        outbox.fill(0, rows, |_| Ok(()))?;
+        let runtime = runtime()?;
+        let bare = runtime.block_on(bare_status::Loop::open(&outbox))?;
+        server.cost(|| runtime.block_on(bare.run(rows)))
+    });
+    let by_hand: Way<'_, Box<dyn Error>> = Box::new(|| {
         outbox.fill(0, rows, |_| Ok(()))?;
         let runtime = runtime()?;
         let bare = runtime.block_on(bare_hold::Loop::open(&outbox))?;
@@ -92,9 +105,10 @@ pub(crate) fn hold(server: &Server, rows: usize, runs: usize, report: &mut Repor
         outbox.fill(0, rows, |_| Ok(()))?;
         drain(&outbox, rows)
     });
-    let [bare, relay] = interleave(runs, [bare, relay])?;
-    report.line("bare loop of the same SQL", rows, &bare, &bare, None);
-    report.line("relay", rows, &relay, &bare, Some(AT_LEAST));
+    let [same, by_hand, relay] = interleave(runs, [same, by_hand, relay])?;
+    report.line("bare loop of the same SQL", rows, &same, &same, None);
+    report.line("the simplest loop by hand", rows, &by_hand, &same, None);
+    report.line("relay", rows, &relay, &same, Some(AT_LEAST));
     Ok(())
 }
 

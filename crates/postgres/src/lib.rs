@@ -19,6 +19,7 @@ mod fault;
 mod fence;
 mod fitness;
 mod hold;
+mod hot;
 mod lease;
 mod migrate;
 mod rows;
@@ -43,6 +44,8 @@ pub use check::check;
 pub use config::Config;
 pub use describe::{Described, DescribedColumn, Holds, describe};
 pub use fault::is_unreachable;
+#[doc(hidden)]
+pub use hot::StatusStatements;
 pub use migrate::{migrate, migration_sql};
 pub use postrider_core::Start;
 pub use postrider_core::append::{AppendError, Appended};
