@@ -33,7 +33,7 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
     // Rows that are neither an exception nor claimed one by one.
     let plain = format!(
         "not exists (select 1 from {exceptions} as d where d.outbox = $1 and d.entry = {id}) \
-         and not exists (select 1 from {claims} as d where d.outbox = $1 and d.entry = {id})"
+         and not ($5 and exists (select 1 from {claims} as d where d.outbox = $1 and d.entry = {id}))"
     );
     let parked = rows.parked();
     let ranged =
@@ -46,6 +46,8 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
              union all select 'leased', count(*) from {table} as t where $5 and {id} > $2 and {id} <= $3 and {plain} \
                  and {id} <> all($4) \
              union all select 'again', count(*) from {claims} where outbox = $1 and $5 \
+             union all select 'again before', count(*) from {claims} as x where x.outbox = $1 and $5 and x.entry <= $2 and {in_table} \
+                 and not exists (select 1 from {exceptions} as d where d.outbox = $1 and d.entry = x.entry) \
              union all select 'ranged', count(*) from {table} as t where {ranged} and {id} <= $2 \
              union all select 'ranged behind', count(*) from {table} as t where {ranged} and {id} > greatest($2, $3) \
              union all select 'passed', count(*) from {passed} where {id} <= $2 and {plain} and not {parked} \

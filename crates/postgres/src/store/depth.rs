@@ -103,7 +103,7 @@ fn of_cursor(count: &impl Fn(&str) -> u64) -> Depth {
         parked: count("parked") + count("ranged") + count("ranged behind"),
         leased: count("leased") + count("again"),
         dead: count("dead"),
-        published: plain_before.saturating_sub(count("ranged") + count("passed")),
+        published: plain_before.saturating_sub(count("ranged") + count("passed") + count("again before")),
         gaps_open: count("gap ids").saturating_sub(count("gap rows")),
         ..Depth::default()
     }
