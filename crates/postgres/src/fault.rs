@@ -72,7 +72,7 @@ pub(crate) fn fault(place: &str, error: Error) -> Fault {
     let (problem, remedy) = match error.code() {
         None => (
             "the database does not answer",
-            "Check that the server runs and that host and port are right; it is tried again.",
+            "Check that the server runs, that host and port are right, and that it speaks TLS if sslmode asks for it.",
         ),
         Some(code) => said(code),
     };
@@ -90,7 +90,7 @@ fn said(code: &SqlState) -> (&'static str, &'static str) {
         }
         &SqlState::INSUFFICIENT_PRIVILEGE => (
             "a right is missing",
-            "Grant the relay's user what README's \"Rights\" lists: usage on the schema, select on the outbox (and update or delete, as the way of claiming needs), all on Postrider's own tables.",
+            "Run `postrider check`: it names each right that is missing with the GRANT to run; docs/postgres.md lists them under \"Rights\".",
         ),
         &SqlState::READ_ONLY_SQL_TRANSACTION => (
             "the database is read-only",

@@ -172,6 +172,13 @@ impl Session {
         answer
     }
 
+    /// Opens a transaction in which every statement sees the same rows.
+    pub(crate) async fn begin_snapshot(&self) -> Result<Transaction<'_>, Error> {
+        let transaction = Transaction { session: self, over: false };
+        self.run("begin isolation level repeatable read, read only").await?;
+        Ok(transaction)
+    }
+
     async fn prepared(&self, sql: &str, params: &[Param<'_>]) -> Result<Statement, Error> {
         let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
         if let Some(statement) = known {

@@ -19,13 +19,16 @@ use tokio_postgres::types::Type;
 use crate::config::Config;
 use crate::fault::Error;
 use crate::fence::{Fence, Standing};
-use crate::session::{Durable, Link, Session};
+use crate::session::{Durable, Link, Session, Transaction};
 use crate::sql::status::{LeaseSql, Parts, ScanSql, SettleSql};
 use crate::status::{OpenRow, Page, Pass, Rank, Scanner, Settler, Settling, Taken, require_columns};
 use crate::table::Table;
 
 /// The planner knows little of tables that fill and drain all day: an index is the right way to a batch.
 const SETTINGS: &str = "set enable_seqscan = off; set enable_bitmapscan = on";
+
+/// Rows that one claim looks at where order is kept, before it says that too many are held back.
+const ORDERED_ROWS_MAX: usize = 1_000_000;
 
 /// A status table in one relay's hands.
 pub(crate) struct LeaseSource {
@@ -105,12 +108,19 @@ impl LeaseSource {
             return Ok(Claimed::Standby);
         }
         self.refresh(session, state).await?;
-        let mut pass = std::mem::take(&mut state.pass).next();
+        // A row that commits late may stand before any mark, and later ones of its key must not be handed out before it: where
+        // order is kept everything is looked at with each claim, and what does not fit into one page in one snapshot.
+        let in_order = self.fence.is_some();
+        let mut pass = if in_order { Pass::from_start() } else { std::mem::take(&mut state.pass).next() };
+        let rows_max = if in_order { ORDERED_ROWS_MAX } else { limits::SCAN_ROWS_MAX };
+        let mut snapshot: Option<Transaction<'_>> = None;
+        let mut stuck: HashSet<Key> = HashSet::new();
         let (mut rows, mut idle) = (0, Idle::default());
         loop {
             let mut page = self.scanner(session, state).page(ask, &mut pass).await?;
             rows += page.rows;
             if !page.candidates.ranks.is_empty() {
+                end(&mut snapshot).await?;
                 let taken = self.take(session, state, &page).await?;
                 let (mark, more) = page.mark(&taken);
                 if !taken.entries.is_empty() {
@@ -122,17 +132,32 @@ impl LeaseSource {
                     return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
                 }
                 page.last = mark;
+                // Somebody else has locked them, or the first of their keys: without these keys, once more from the first.
+                let known = stuck.len();
+                stuck.extend(page.candidates.keys.drain(..).map(|key| key.owned()));
+                if stuck.len() > known {
+                    (pass, rows, idle) = (Pass::without(&stuck), 0, Idle::default());
+                    continue;
+                }
             }
             idle.due_in = [idle.due_in, page.idle.due_in].into_iter().flatten().min();
             idle.full = page.idle.full;
             pass.mark = page.last.or(pass.mark);
-            if idle.full || (rows >= limits::SCAN_ROWS_MAX && !page.end) {
+            if idle.full || (rows >= rows_max && !page.end) {
+                end(&mut snapshot).await?;
+                idle.full |= in_order;
                 state.pass = if idle.full { Pass::default() } else { pass };
                 return Ok(Claimed::Nothing(Idle { more: !idle.full, ..idle }));
+            }
+            if in_order && snapshot.is_none() && !page.end {
+                snapshot = Some(session.begin_snapshot().await?);
+                (pass, rows, idle) = (Pass::without(&stuck), 0, Idle::default());
+                continue;
             }
             if page.end {
                 idle = Idle { due_in: idle.due_in, ..Idle::default() };
                 if pass.ends() {
+                    end(&mut snapshot).await?;
                     state.pass = pass;
                     return Ok(Claimed::Nothing(idle));
                 }
@@ -344,5 +369,12 @@ impl Source for LeaseSource {
         }
         *state = State::default();
         Ok(())
+    }
+}
+
+async fn end(snapshot: &mut Option<Transaction<'_>>) -> Result<(), Error> {
+    match snapshot.take() {
+        Some(snapshot) => snapshot.commit().await,
+        None => Ok(()),
     }
 }

@@ -46,6 +46,11 @@ impl Pass {
         Self { in_vain: true, ..Self::default() }
     }
 
+    /// From the first row on, but for these keys.
+    pub(crate) fn without(keys: &HashSet<Key>) -> Self {
+        Self { blocked: keys.clone(), ..Self::from_start() }
+    }
+
     /// Rows up to this one were handed out.
     pub(crate) fn up_to(self, mark: Option<Rank>) -> Self {
         Self { mark, in_vain: false, claims: self.claims + 1, ..self }
@@ -80,6 +85,8 @@ pub(crate) struct Scanner<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
     pub(crate) ranks: Vec<Rank>,
+    /// Their keys, where order is kept.
+    pub(crate) keys: Vec<Key>,
     /// How many of them fit into the claim. Where nobody is the only one there are more, in the place of those that others
     /// have locked.
     pub(crate) most: usize,
@@ -174,6 +181,7 @@ impl Scanner<'_> {
             } else {
                 bytes += row_bytes;
                 page.candidates.ranks.push(rank.clone());
+                page.candidates.keys.extend(key.filter(|_| self.keeps_order));
                 if !full {
                     page.candidates.most += 1;
                     full = page.candidates.most >= ask.entries_max.max(1) || bytes >= ask.bytes_max;

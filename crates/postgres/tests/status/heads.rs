@@ -101,3 +101,54 @@ fn f2_a_held_route_at_the_head_of_a_hold_lets_the_others_flow() {
         source.retire().await.unwrap();
     });
 }
+
+/// SRC-04: an entry that commits late stands before those that were handed out meanwhile; the later ones of its key that were
+/// written after it committed do not overtake it, however busy the table is.
+#[test]
+fn f2_a_late_row_is_not_overtaken_by_its_keys_next_one() {
+    let harness = Harness::new(status_layout(Order::Key), &status_tables());
+    let row = |id: &str, key: &str| {
+        format!(
+            "insert into letters (event_id, event_type, kind, subject, payload, created_at, status) \
+             values ('{id}', 't.a', 'k', '{key}', '{{}}', now(), 'NEW')"
+        )
+    };
+    block_on(async {
+        let source = harness.open("one").await;
+        let (late, connection) =
+            tokio_postgres::connect(&harness.database.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        late.batch_execute(&format!("begin; {}", row("first", "late"))).await.unwrap();
+        for number in 0..50 {
+            harness.database.query(&row(&format!("o{number}"), "other"));
+        }
+        // In hand, and the mark is behind the row that is not committed yet.
+        let before = source.take(&ask_for(20)).await;
+        assert_eq!(before.entries.len(), 20);
+        late.batch_execute("commit").await.unwrap();
+        harness.database.query(&row("second", "late"));
+        source.finish(before, |_| Settlement::Published).await;
+        let came = source.drain(&ask_for(100)).await;
+        let place = |id: &str| came.iter().position(|one| one == id);
+        assert!(place("first").is_some() && place("first") < place("second"), "{came:?}");
+        assert_eq!(came.len(), 32);
+    });
+}
+
+/// F2: a row that somebody has locked holds back its own key, in order, and no other; nobody waits for the lock.
+#[test]
+fn f2_a_locked_row_holds_back_its_own_key_alone() {
+    let harness = Harness::new(status_layout(Order::Key), &status_tables());
+    fill(&harness, 600);
+    block_on(async {
+        let source = harness.open("one").await;
+        let (other, connection) =
+            tokio_postgres::connect(&harness.database.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        other.batch_execute("begin; select 1 from letters where event_id = 'a1' for update").await.unwrap();
+        assert_eq!(source.drain(&ask_for(10)).await, OF_B);
+        other.batch_execute("commit").await.unwrap();
+        let came = source.drain(&ask_for(100)).await;
+        assert_eq!(came, (1..=600).map(|number| format!("a{number}")).collect::<Vec<_>>());
+    });
+}

@@ -1,7 +1,7 @@
 //! Taking rows under a lease.
 
 use super::{Parts, listed};
-use crate::sql::fields::{STATE, fields};
+use crate::sql::fields::{STATE, fields, key};
 use crate::sql::literal;
 use crate::sql::time::{NOW, after};
 
@@ -48,8 +48,24 @@ impl Parts<'_> {
     /// was scanned, the condition on the conflict whoever has claimed it since.
     fn take(&self) -> String {
         let columns = &self.layout.columns;
-        // Where order is kept nobody else claims, and to pass a row by would break the order.
-        let skip = if self.keeps_order() { "" } else { " skip locked" };
+        let (table, listed_here, open) = (&self.names.table, self.is_listed(), self.is_available());
+        // A row that somebody has locked is passed by; where order is kept, so are those of its key that come after it.
+        let (given, key, stuck, free) = if self.keeps_order() {
+            let (scope, key) = key(self.layout, self.live);
+            (
+                "(select u.entry, u.at from unnest($2::text[]) with ordinality as u(entry, at)) as g"
+                    .to_owned(),
+                format!(", g.at, {scope} as scope, {key} as key"),
+                format!(
+                    ", stuck as materialized (select {scope} as scope, {key} as key, min(g.at) as at from given as g \
+                     join {table} as t on {listed_here} where {open} \
+                     and g.entry not in (select l.entry from locked as l) group by 1, 2)"
+                ),
+                " where not exists (select 1 from stuck as s where s.scope = l.scope and s.key = l.key and s.at < l.at)",
+            )
+        } else {
+            (listed("$2::text[]", "entry"), String::new(), String::new(), "")
+        };
         let until = after(&self.ttl_us.to_string());
         let marked = match self.marks() {
             set if set.is_empty() => String::new(),
@@ -68,27 +84,24 @@ impl Parts<'_> {
             format!("l.version % {} + 1", self.version_max())
         };
         format!(
-            "with {guard}, given as materialized (select g.entry from {given} where exists (select 1 from guard)), \
-             locked as materialized (select g.entry, {own_version} as version from given as g \
-             join {table} as t on {listed} where {open} order by {order} limit $4 for update of t{skip}), \
+            "with {guard}, given as materialized (select g.* from {given} where exists (select 1 from guard)), \
+             locked as materialized (select g.entry, {own_version} as version{key} from given as g \
+             join {table} as t on {listed} where {open} order by {order} limit $4 for update of t skip locked){stuck}, \
              taken as (insert into {entries} as e (outbox, entry, owner, leased_until, fence) \
-             select $1, l.entry, $3, {until}, pg_current_xact_id()::text::bigint from locked as l \
+             select $1, l.entry, $3, {until}, pg_current_xact_id()::text::bigint from locked as l{free} \
              on conflict (outbox, entry) do update set owner = excluded.owner, leased_until = excluded.leased_until, \
              fence = excluded.fence where (e.leased_until is null or e.leased_until <= {NOW}) and not e.dead \
              and (e.not_before is null or e.not_before <= {NOW}) returning e.entry, e.retries, e.fence){marked} \
              select r.*, {version}, g.entry, g.fence from taken as g join locked as l on l.entry = g.entry \
              cross join lateral (select {fields}, {retries}, {retries_max} from {table} as t where {listed} offset 0) as r",
             guard = self.guard("$3", "$5"),
-            given = listed("$2::text[]", "entry"),
             own_version = self.version(),
-            table = self.names.table,
-            open = self.is_available(),
             order = self.in_order(),
             entries = self.names.entries,
+            listed = listed_here,
             fields = fields(self.layout, self.live),
             retries = retries.map_or("g.retries".into(), |name| format!("t.{name}")),
             retries_max = retries_max.map_or("null::int".into(), |name| format!("t.{name}")),
-            listed = self.is_listed(),
         )
     }
 
