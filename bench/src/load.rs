@@ -10,7 +10,7 @@ use crate::Outcome;
 
 /// Entries in one claim, and rows in one turn of a bare loop.
 pub(crate) const BATCH_ENTRIES: usize = 1_000;
-pub(crate) const KEYS: i64 = 1_000;
+pub(crate) const KEYS: usize = 1_000;
 const PAYLOAD_BYTES: usize = 400;
 const BEFORE: &str = r#"{"note":""#;
 const AFTER: &str = r#""}"#;

@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: ratios, measured side by side in one run. Rates move with the machine; the ratios hold.
 
+mod kafka;
 mod load;
 mod measure;
 mod peak;
 mod postgres;
+mod process;
 mod sqlite;
 mod table;
 
@@ -19,21 +21,25 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
-Usage: cargo xtask bench [--quick] [DATABASE [NAME...]]
+Usage: cargo xtask bench [--quick] [ROAD [NAME...]]
 
   sqlite    cursor, lease, append, memory
   postgres  cursor, lease, hold, slices, memory, idle, append; on a server of its own, which goes when it is done
+  kafka     PostgreSQL → Kafka: cursor, hot, lease, hold, latency, memory; on servers of their own
   --quick   a tenth of the rows; what it prints is a hint, not a result
   Without a name everything is measured.
 
 Exit codes: 0 everything required holds; 1 something does not; 2 it could not be measured.
 ";
 
-/// Measures one database.
+/// Measures one road.
 type Measure = fn(bool, &dyn Fn(&str) -> bool, &mut Report) -> Outcome<()>;
 
-const DATABASES: [(&str, &[&str], Measure); 2] =
-    [("sqlite", sqlite::NAMES, sqlite::measure), ("postgres", postgres::NAMES, postgres::measure)];
+const ROADS: [(&str, &[&str], Measure); 3] = [
+    ("sqlite", sqlite::NAMES, sqlite::measure),
+    ("postgres", postgres::NAMES, postgres::measure),
+    ("kafka", kafka::NAMES, kafka::measure),
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -54,12 +60,10 @@ fn main() -> ExitCode {
 fn measure_all(args: &[String]) -> Outcome<Option<Report>> {
     let quick = args.iter().any(|arg| arg == "--quick");
     let mut named = args.iter().map(String::as_str).filter(|arg| *arg != "--quick");
-    let database = named.next();
+    let road = named.next();
     let wanted: Vec<&str> = named.collect();
-    let chosen: Vec<_> = DATABASES
-        .into_iter()
-        .filter(|(name, ..)| database.is_none_or(|database| database == *name))
-        .collect();
+    let chosen: Vec<_> =
+        ROADS.into_iter().filter(|(name, ..)| road.is_none_or(|road| road == *name)).collect();
     let is_known = |name: &&str| chosen.iter().all(|(_, names, _)| names.contains(name));
     if chosen.is_empty() || !wanted.iter().all(is_known) {
         return Ok(None);

@@ -1,5 +1,6 @@
 //! What a run costs, and the medians of interleaved runs.
 
+use std::ops::Add;
 use std::time::Duration;
 
 use postrider_core::clock::Clock;
@@ -18,6 +19,24 @@ pub(crate) struct Cost {
     pub(crate) database: Duration,
     /// What that server wrote ahead.
     pub(crate) wal_bytes: u64,
+    /// Of the broker, where there is one.
+    pub(crate) broker: Duration,
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    /// One after the other.
+    fn add(self, other: Self) -> Self {
+        Self {
+            wall: self.wall + other.wall,
+            cpu: self.cpu + other.cpu,
+            busiest: self.busiest + other.busiest,
+            database: self.database + other.database,
+            wal_bytes: self.wal_bytes + other.wal_bytes,
+            broker: self.broker + other.broker,
+        }
+    }
 }
 
 /// Runs something and says what it cost. It answers what the busiest thread took that it started.
@@ -70,6 +89,11 @@ pub(crate) fn interleave<E, const N: usize>(runs: usize, mut ways: [Way<'_, E>; 
 }
 
 impl Costs {
+    /// What both cost one after the other, turn by turn.
+    pub(crate) fn one_after_the_other(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(one, other)| *one + *other).collect())
+    }
+
     /// The median of one figure.
     pub(crate) fn median(&self, figure: impl Fn(&Cost) -> Duration) -> f64 {
         median(self.0.iter().map(|cost| figure(cost).as_secs_f64()))

@@ -66,8 +66,10 @@ impl Report {
         } else {
             String::new()
         };
+        let broker = costs.median(|cost| cost.broker) * 1e6 / works as f64;
+        let broker = if broker > 0.0 { format!("  broker {broker:.2} µs") } else { String::new() };
         print(&format!(
-            "{name:<46}{ratio:>7.2}{:>8.2}{:>8.2}{:>12.0}{:>13.2}{database}{required}\n",
+            "{name:<46}{ratio:>7.2}{:>8.2}{:>8.2}{:>12.0}{:>13.2}{database}{broker}{required}\n",
             costs.ratio(first, |cost| cost.busiest),
             costs.ratio(first, |cost| cost.cpu),
             works as f64 / costs.median(|cost| cost.wall),
@@ -92,6 +94,22 @@ impl Report {
         if ratio < least {
             self.missed.push(format!("{name}: {ratio:.2}, at least {least:.2} is required"));
         }
+    }
+
+    /// What became of the events of all turns; none may be lost or out of order.
+    pub(crate) fn arrived(&mut self, what: &str, wrong: usize) {
+        print(&format!("    {what}\n"));
+        if wrong > 0 {
+            self.missed.push(what.to_owned());
+        }
+    }
+
+    /// p50, p99 and the longest in milliseconds, with what is aimed at on a quiet machine.
+    pub(crate) fn latency(&self, name: &str, waits_ms: (f64, f64, f64), aim_ms: (f64, f64), beside: &str) {
+        let ((p50, p99, max), (aim50, aim99)) = (waits_ms, aim_ms);
+        print(&format!(
+            "{name:<16}p50 {p50:>6.1}  p99 {p99:>6.1}  max {max:>6.1} ms  (aim {aim50:.0} and {aim99:.0})  {beside}\n"
+        ));
     }
 
     /// Says what was missed.

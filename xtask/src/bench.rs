@@ -18,11 +18,17 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, String> {
         return Ok(report.close());
     }
     let mut session = None;
-    if report.step("services", || session.insert(Session::open()?).fetch(Service::Postgres))
+    if report.step("services", || fetch(session.insert(Session::open()?), &args))
         && let Some(session) = session
     {
         report.step("bench", || run(session.tell(&mut bench)));
         report.step("services down", || session.close());
     }
     Ok(report.close())
+}
+
+/// The programs that it starts servers of.
+fn fetch(session: &mut Session, args: &[String]) -> Result<(), String> {
+    session.fetch(Service::Postgres)?;
+    if args.iter().any(|arg| arg == "postgres") { Ok(()) } else { session.fetch(Service::Kafka) }
 }

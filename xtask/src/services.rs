@@ -4,6 +4,7 @@ mod command;
 mod env;
 mod fetch;
 mod kafka;
+mod kafka_node;
 mod launch;
 mod mysql;
 mod port;
@@ -43,6 +44,9 @@ pub(crate) enum Service {
 }
 
 impl Service {
+    /// What no run of the tests can do without.
+    pub(crate) const NEEDED: [Self; 2] = [Self::Postgres, Self::Kafka];
+
     /// In the order in which they can be started.
     pub(crate) const ALL: [Self; 7] = [
         Self::Postgres,
@@ -82,11 +86,11 @@ impl Service {
     /// Whether nothing has to be installed for it.
     pub(crate) fn is_at_hand(self) -> bool {
         match self {
-            Self::Postgres => true,
+            Self::Postgres | Self::Kafka => true,
             Self::Postgres15 => fetch::is_there("/usr/lib/postgresql/15/bin/postgres"),
             Self::Pgbouncer => fetch::is_there("/usr/sbin/pgbouncer"),
             // No test needs them yet.
-            Self::Kafka | Self::Redis | Self::Mariadb | Self::Mysql => false,
+            Self::Redis | Self::Mariadb | Self::Mysql => false,
         }
     }
 
@@ -111,6 +115,9 @@ impl Service {
         let mut env = Env::default();
         if self == Self::Postgres && std::env::var_os(postgres::BIN).is_none() {
             env.set(postgres::BIN, postgres::binaries(fetched)?.to_string_lossy());
+        }
+        if self == Self::Kafka && std::env::var_os(kafka_node::JARS).is_none() {
+            env.set(kafka_node::JARS, kafka::jars(fetched)?.to_string_lossy());
         }
         Ok(env)
     }

@@ -41,7 +41,11 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, String> {
 /// The servers that every run needs, and those optional ones that are wanted and can be had.
 pub(crate) fn serve(report: &mut Report, wanted: impl Fn(Service) -> bool) -> Option<Session> {
     let mut session = None;
-    report.step("services", || session.insert(Session::open()?).bring(Service::Postgres)).then_some(())?;
+    let needed = || {
+        let session = session.insert(Session::open()?);
+        Service::NEEDED.into_iter().try_for_each(|service| session.bring(service))
+    };
+    report.step("services", needed).then_some(())?;
     let mut session = session?;
     for service in [Service::Postgres15, Service::Pgbouncer].into_iter().filter(|service| wanted(*service)) {
         // What cannot be had is said, and is no fault of the code: its tests say that they did nothing.

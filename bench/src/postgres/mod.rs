@@ -1,16 +1,16 @@
 //! PostgreSQL, on a server of its own.
 
 mod append;
-mod bare_cursor;
+pub(crate) mod bare_cursor;
 mod bare_hold;
 mod bare_lease;
-mod bare_status;
+pub(crate) mod bare_status;
 mod idle;
-mod link;
+pub(crate) mod link;
 mod memory;
-mod outbox;
+pub(crate) mod outbox;
 mod relay;
-mod server;
+pub(crate) mod server;
 mod slices;
 
 use crate::Outcome;

@@ -1,5 +1,7 @@
 //! Outboxes to measure on, each in a database of its own.
 
+use std::collections::HashMap;
+
 use postrider_core::Layout;
 use postrider_postgres::{Config, migrate};
 use postrider_servers::Database;
@@ -68,7 +70,7 @@ impl Kind {
     }
 
     /// Rows from one number to another, published already or still pending.
-    fn rows(self, from: usize, to: usize, published: bool) -> String {
+    fn rows(self, from: usize, to: usize, published: bool, keys: usize) -> String {
         let payload = payload();
         let at = "timestamptz '2020-01-01 00:00:00Z' + i * interval '1 millisecond'";
         let numbers = format!("from generate_series({from}, {to}) as i order by i");
@@ -83,17 +85,17 @@ impl Kind {
             Self::Native => format!(
                 "insert into outbox (event_id, type, source, aggregate_type, aggregate_id, time, payload) \
                  select '018f0000-0000-7000-8000-' || lpad(i::text, 12, '0'), 'bench.order.placed.v1', '/bench', 'Order', \
-                 (i % {KEYS})::text, 1767225600000000 + i, '{payload}' {numbers}"
+                 (i % {keys})::text, 1767225600000000 + i, '{payload}' {numbers}"
             ),
             Self::Leased => format!(
                 "insert into outbox (id, aggregate_type, aggregate_id, event_type, payload, status, created_at, sent_at) \
-                 select md5(i::text)::uuid, 'Order', md5((i % {KEYS})::text)::uuid, 'OrderPlaced', '{payload}', '{word}', \
+                 select md5(i::text)::uuid, 'Order', md5((i % {keys})::text)::uuid, 'OrderPlaced', '{payload}', '{word}', \
                  {at}, ({done})::timestamptz {numbers}"
             ),
             Self::Held => format!(
                 "insert into outbox_events (id, aggregate_type, aggregate_id, event_type, payload, status, occurred_at, \
                  next_attempt_at, processed_at) \
-                 select md5(i::text)::uuid, 'Order', md5((i % {KEYS})::text)::uuid, 'OrderPlaced', '{payload}', '{word}', \
+                 select md5(i::text)::uuid, 'Order', md5((i % {keys})::text)::uuid, 'OrderPlaced', '{payload}', '{word}', \
                  {at}, {at}, ({done})::timestamptz {numbers}"
             ),
         }
@@ -123,6 +125,8 @@ pub(crate) struct Outbox<'s> {
     pub(crate) server: &'s Server,
     pub(crate) kind: Kind,
     pub(crate) layout: Layout,
+    /// How many keys the rows have.
+    keys: usize,
     database: Database,
 }
 
@@ -132,9 +136,13 @@ impl<'s> Outbox<'s> {
         let database = Database::create_blocking_on(&server.url());
         database.query(kind.create());
         let layout = Layout::built_in(kind.layout())?;
-        let outbox = Self { server, kind, layout, database };
+        let outbox = Self { server, kind, layout, keys: KEYS, database };
         runtime()?.block_on(migrate(&outbox.config()?)).map_err(|fault| failed(&fault))?;
         Ok(outbox)
+    }
+
+    pub(crate) fn with_keys(self, keys: usize) -> Self {
+        Self { keys, ..self }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -143,6 +151,14 @@ impl<'s> Outbox<'s> {
 
     pub(crate) fn query(&self, sql: &str) {
         self.database.query(sql);
+    }
+
+    /// Which row an event's id stands for, where the table has no numbers in them.
+    pub(crate) fn numbers(&self, rows: usize) -> HashMap<String, usize> {
+        let ids = self
+            .database
+            .query(&format!("select md5(i::text)::uuid from generate_series(1, {rows}) as i order by i"));
+        ids.into_iter().flatten().flatten().zip(1..).collect()
     }
 
     pub(crate) fn config(&self) -> Outcome<Config> {
@@ -159,9 +175,9 @@ impl<'s> Outbox<'s> {
     ) -> Outcome<()> {
         let table = self.kind.table();
         self.query(&format!("truncate {table} restart identity"));
-        self.query(&self.kind.rows(1, retained, true));
+        self.query(&self.kind.rows(1, retained, true, self.keys));
         between(self.kind.one_more())?;
-        self.query(&self.kind.rows(retained + 1, retained + pending, false));
+        self.query(&self.kind.rows(retained + 1, retained + pending, false, self.keys));
         self.query(&format!("vacuum analyze {table}"));
         self.forget(retained);
         self.query("checkpoint");

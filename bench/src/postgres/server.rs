@@ -7,6 +7,7 @@ use postrider_servers::{Options, PrivatePostgres};
 
 use crate::Outcome;
 use crate::measure::{Cost, cost};
+use crate::process;
 
 /// The tests' servers neither sync nor have memory to speak of.
 const SETTINGS: [&str; 6] = [
@@ -17,8 +18,6 @@ const SETTINGS: [&str; 6] = [
     "checkpoint_timeout = '15min'",
     "effective_io_concurrency = 16",
 ];
-/// The kernel counts CPU time in hundredths of a second here, whatever its own clock.
-const TICK: Duration = Duration::from_millis(10);
 
 pub(crate) struct Server {
     postgres: PrivatePostgres,
@@ -51,7 +50,7 @@ impl Server {
     /// What all its processes have taken so far, ended ones included.
     pub(crate) fn cpu(&self) -> Duration {
         let living: Duration = children(self.postmaster).chain([self.postmaster]).filter_map(taken).sum();
-        living + ended(self.postmaster).unwrap_or_default()
+        living + process::ended(self.postmaster).unwrap_or_default()
     }
 
     fn wal_bytes(&self) -> Outcome<u64> {
@@ -67,45 +66,13 @@ impl Server {
 fn children(parent: u32) -> impl Iterator<Item = u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|process| process.file_name().to_string_lossy().parse::<u32>().ok());
-    pids.filter(move |pid| stat(*pid).is_some_and(|stat| stat.get(PARENT) == Some(&u64::from(parent))))
+    pids.filter(move |pid| {
+        process::stat(*pid).is_some_and(|stat| stat.get(process::PARENT) == Some(&u64::from(parent)))
+    })
 }
 
 /// CPU time of one living process.
 fn taken(pid: u32) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
-}
-
-/// CPU time of the children of a process that have ended.
-fn ended(pid: u32) -> Option<Duration> {
-    let stat = stat(pid)?;
-    let ticks = stat.get(CHILDREN_USER)? + stat.get(CHILDREN_SYSTEM)?;
-    Some(TICK * u32::try_from(ticks).ok()?)
-}
-
-/// Places among the numbers behind a process's name and state (proc_pid_stat(5) counts them from one, those two included).
-const FIRST: usize = 4;
-const PARENT: usize = 0;
-const CHILDREN_USER: usize = 16 - FIRST;
-const CHILDREN_SYSTEM: usize = 17 - FIRST;
-
-fn stat(pid: u32) -> Option<Vec<u64>> {
-    numbers(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// A name may hold spaces and brackets. What is negative reads as zero: nothing that is asked for is.
-fn numbers(stat: &str) -> Option<Vec<u64>> {
-    let (_, behind) = stat.rsplit_once(')')?;
-    Some(behind.split_whitespace().skip(1).map(|number| number.parse().unwrap_or(0)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_tells_its_parent_and_what_its_children_took() {
-        let stat = numbers("77 (a) b) S 42 77 77 0 -1 1 2 3 4 5 600 700 80 90 20 0 1 0 5\n").unwrap();
-        assert_eq!((stat[PARENT], stat[CHILDREN_USER], stat[CHILDREN_SYSTEM]), (42, 80, 90));
-    }
 }

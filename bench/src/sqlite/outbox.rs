@@ -86,7 +86,7 @@ impl Outbox {
 
     fn fill(&self, sql: &str, entries: usize) -> rusqlite::Result<()> {
         let connection = self.connect()?;
-        connection.execute(sql, (entries as i64, KEYS, payload()))?;
+        connection.execute(sql, (entries as i64, KEYS as i64, payload()))?;
         connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
     }
 }

@@ -74,7 +74,7 @@ impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::Unreachable(fault) => Self::new(Code::Database, fault),
-            SourceError::Broken(fault) => Self::new(Code::Failed, fault),
+            SourceError::Unfit(fault) | SourceError::Broken(fault) => Self::new(Code::Failed, fault),
             SourceError::Fenced => Self::failed(
                 "outbox",
                 "the lease was lost to another relay",

@@ -64,6 +64,8 @@ enum StateArg {
     Leased,
     Published,
     Dead,
+    /// With a status that is none of the layout's words.
+    Unknown,
 }
 
 impl FilterArgs {
@@ -129,6 +131,7 @@ impl StateArg {
             Self::Leased => State::Leased,
             Self::Published => State::Published,
             Self::Dead => State::Dead,
+            Self::Unknown => State::Unknown,
         }
     }
 }

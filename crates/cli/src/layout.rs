@@ -1,7 +1,7 @@
 //! The layout that the configuration names: a built-in, or a file of the user's own.
 
 use postrider_core::Fault;
-use postrider_core::layout::{Identifier, Layout};
+use postrider_core::layout::{Identifier, Layout, Order};
 
 use crate::config::Config;
 use crate::exit::{Code, Failure};
@@ -25,7 +25,17 @@ pub(crate) fn load(config: &Config) -> Result<Layout, Failure> {
         layout.schema = Some(named("schema", schema)?);
     }
     layout.validate(given).map_err(usage)?;
-    Ok(layout)
+    let routes: Vec<_> = config.routes.iter().map(|known| known.route.clone()).collect();
+    if let Some(known) = config.routes.iter().find(|known| known.route.order == Some(Order::Key))
+        && layout.order == Order::None
+    {
+        return Err(Failure::usage(
+            &known.place,
+            format!("this [[route]] has order = \"key\", and layout \"{}\" gives none", layout.name),
+            "Leave it out: the table has no column that an order could come from",
+        ));
+    }
+    Ok(layout.with_routes(&routes))
 }
 
 fn usage(fault: Fault) -> Failure {

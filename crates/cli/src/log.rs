@@ -1,7 +1,12 @@
 //! Quiet in normal running (B18): what goes wrong is a WARN, what is given up an ERROR, each step a DEBUG.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
+use postrider_core::breaker::Circuit;
+use postrider_core::source::SourceError;
+use postrider_core::verdict::Scope;
 use postrider_core::{EntryId, Refusal, Settlement, limits};
 use postrider_relay::{Observer, Step};
 use tracing::{debug, error, info, warn};
@@ -31,7 +36,47 @@ pub(crate) fn install(verbose: u8) {
 #[derive(Default)]
 pub(crate) struct Steps {
     /// Somebody waits for the relay to end, and should know what it waits for.
-    pub(crate) awaited: bool,
+    awaited: bool,
+    /// The circuits that are not closed: a failed trial opens one again, and says nothing of the rate.
+    tripped: Mutex<HashSet<(String, Option<String>)>>,
+    /// What has been said of parts of a topic, and of which entry: said again only after that one is published.
+    parts: Mutex<HashMap<String, EntryId>>,
+}
+
+impl Steps {
+    /// For whoever waits for the relay's end, or for nobody.
+    pub(crate) fn new(awaited: bool) -> Self {
+        Self { awaited, ..Self::default() }
+    }
+
+    /// Whether something is news: nobody has said it of an entry that still waits.
+    fn is_news(&self, reason: &str, id: &EntryId) -> bool {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = parts.len() < limits::REPORT_CIRCUITS_MAX;
+        let news = room && !parts.contains_key(reason);
+        if news {
+            parts.insert(reason.to_owned(), id.clone());
+        }
+        news
+    }
+
+    fn is_published(&self, id: &EntryId) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, held| held != id);
+    }
+
+    /// Whether a circuit opens because too much failed.
+    fn opens(&self, sink: &str, topic: Option<&str>, circuit: Circuit) -> bool {
+        let mut tripped = self.tripped.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = (sink.to_owned(), topic.map(str::to_owned));
+        match circuit {
+            Circuit::Closed => {
+                tripped.remove(&name);
+                false
+            }
+            Circuit::HalfOpen => false,
+            Circuit::Open => tripped.insert(name),
+        }
+    }
 }
 
 impl Observer for Steps {
@@ -40,8 +85,16 @@ impl Observer for Steps {
             Step::Claimed { entries, bytes_held } => debug!(entries, bytes_held, "claimed"),
             Step::Settled { entries } => debug!(entries, "settled"),
             Step::Published { entry, to } => {
+                self.is_published(&entry.id);
                 let (id, event) = (&entry.id, &entry.envelope.id);
                 debug!(id = %logged(id), event = %logged(event), sink = %to.sink, topic = %logged(&to.topic), "published");
+            }
+            Step::Refused {
+                entry, to, refusal: Refusal::Busy { scope: Scope::Partition, reason }, ..
+            } if self.is_news(&reason.0, &entry.id) => {
+                let (id, topic) = (logged(&entry.id), logged(&to.topic));
+                let reason = shown(reason, limits::REASON_CHARS_MAX);
+                warn!(%id, sink = %to.sink, topic, reason, "what goes there waits, the rest flows on");
             }
             Step::Refused { entry, to, refusal, settlement } => {
                 refused(&entry.id, &to.sink, &to.topic, refusal, settlement);
@@ -52,9 +105,13 @@ impl Observer for Steps {
                 error!(id = %logged(&entry.id), event = %logged(event), r#type = %logged(r#type), reason, "dead: given up until it is revived");
             }
             Step::Circuit { sink, topic, circuit, reason } => {
+                let opens = self.opens(sink, *topic, *circuit);
                 // A field that is none is left away.
                 let topic = topic.map(logged);
                 let reason = reason.map(|reason| shown(reason, limits::REASON_CHARS_MAX));
+                if opens {
+                    error!(sink, topic, reason, "failure rate over the threshold");
+                }
                 warn!(sink, topic, circuit = circuit.word(), reason, "circuit changed");
             }
             Step::Full(true) => {
@@ -63,6 +120,8 @@ impl Observer for Steps {
                 );
             }
             Step::Full(false) => warn!("there is room for what is parked again: reading on"),
+            Step::WaitsForCommits(waits) => debug!(waits, "nothing is left but ids that may still commit"),
+            Step::WaitsForOthers(waits) => debug!(waits, "nothing is left but what is in other hands"),
             Step::Halted { sink, at } => warn!(sink, at = %logged(at), "batch stopped by an open circuit"),
             Step::Overdue { sink, entries } => {
                 warn!(sink, entries, "no answer before the publish deadline; they are sent again");
@@ -73,6 +132,9 @@ impl Observer for Steps {
             Step::Standby(true) => info!("another relay holds the lease: standing by"),
             Step::Standby(false) => info!("this relay holds the lease"),
             Step::Fenced { entries } => warn!(entries, "a claim was lost to another relay"),
+            Step::SourceAway { error: error @ SourceError::Unfit(_), again_in } => {
+                error!(error = %shown(error, limits::REASON_CHARS_MAX), ?again_in, "the outbox cannot be used as it is: nothing is lost, and it goes on once this is mended")
+            }
             Step::SourceAway { error, again_in } => {
                 warn!(error = %shown(error, limits::REASON_CHARS_MAX), ?again_in, "the database does not answer")
             }

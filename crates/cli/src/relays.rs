@@ -13,6 +13,8 @@ use crate::human::{age, count, span};
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// Whoever has not reported for longer is gone.
 const GONE_AFTER: Duration = Duration::from_secs(60);
+/// Whoever was killed is no news for longer than this.
+const TOLD_FOR: Duration = Duration::from_secs(600);
 
 /// One relay as `--json` shows it; its names are stable.
 #[derive(Serialize)]
@@ -73,9 +75,9 @@ pub(crate) fn pairs(
     pairs
 }
 
-/// Whoever stopped in good order is no news.
+/// Whoever stopped in good order, or has been gone for a while, is no news.
 fn running(reports: &[Reported]) -> impl Iterator<Item = &Reported> {
-    reports.iter().filter(|reported| reported.report.role != Role::Stopped)
+    reports.iter().filter(|reported| reported.report.role != Role::Stopped && reported.age <= TOLD_FOR)
 }
 
 /// Whether it is too long ago.
@@ -194,6 +196,8 @@ mod tests {
         assert_eq!(text(None, &[reported(Role::Stopped, 1)]), ["relay none is running"]);
         assert_eq!(text(Some("other"), &[]), ["relay other  holds the lease, and has not reported yet"]);
         assert_eq!(lines(&[reported(Role::Active, 61), reported(Role::Stopped, 1)])[0].state, "gone");
+        assert_eq!(text(None, &[reported(Role::Active, 601)]), ["relay none is running"]);
+        assert!(lines(&[reported(Role::Active, 601)]).is_empty());
     }
 
     /// Several relays share an outbox without order, and none of them holds a lease.

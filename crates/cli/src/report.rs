@@ -44,6 +44,10 @@ struct Told {
     away: Option<(Text, Text)>,
     /// Nothing further is read: too much is parked.
     full: bool,
+    /// Nothing is left but ids that may still commit.
+    waits_for_commits: bool,
+    /// Nothing is left but what is in other hands.
+    waits_for_others: bool,
     /// When the last report was made, and how much was published by then.
     last: (Instant, u64),
 }
@@ -57,6 +61,8 @@ impl Pulse {
             trouble: None,
             away: None,
             full: false,
+            waits_for_commits: false,
+            waits_for_others: false,
             last: (clock.instant(), 0),
         };
         Self {
@@ -79,6 +85,16 @@ impl Pulse {
     /// Whether so much is parked that nothing further is read.
     pub(crate) fn is_full(&self) -> bool {
         self.told().full
+    }
+
+    /// Whether nothing is left but ids that may still commit.
+    pub(crate) fn waits_for_commits(&self) -> bool {
+        self.told().waits_for_commits
+    }
+
+    /// Whether nothing is left but what is in other hands.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        self.told().waits_for_others
     }
 
     /// Reports for as long as it is polled. A report that fails harms nobody: the next one says it all.
@@ -170,6 +186,8 @@ impl Observer for Pulse {
                 self.trouble(Text::from(&*reason));
             }
             Step::Full(full) => self.told().full = *full,
+            Step::WaitsForCommits(waits) => self.told().waits_for_commits = *waits,
+            Step::WaitsForOthers(waits) => self.told().waits_for_others = *waits,
             Step::Buried { reason, .. } => self.trouble(Text::from(*reason)),
             Step::SourceAway { error, .. } => self.trouble(Text::from(error.to_string())),
             Step::Claimed { .. }

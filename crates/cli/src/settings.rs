@@ -32,7 +32,7 @@ pub(crate) fn settings(config: &Config, layout: &Layout) -> Settings {
 /// Which event goes where.
 pub(crate) fn router(config: &Config, layout: &Layout) -> Arc<Router> {
     let first = config.sinks.first().map_or_else(Default::default, |sink| sink.name.clone());
-    Arc::new(layout.router(config.routes.clone(), first))
+    Arc::new(layout.router(config.routes.iter().map(|known| known.route.clone()).collect(), first))
 }
 
 /// How long published entries are kept; none means for ever.

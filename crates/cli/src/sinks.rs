@@ -1,16 +1,21 @@
 //! The sinks that the configuration names. A new broker is one line here.
 
+pub(crate) mod kafka;
+
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use postrider_core::clock::Clock;
+use postrider_core::layout::Layout;
 use postrider_core::nearest::nearest;
 use postrider_core::sink::Sink;
 use postrider_core::{Fault, Text};
 use postrider_file::{FileConfig, FileSink, NullSink};
+use postrider_kafka::KafkaSink;
 
-use crate::config::{self, Config, size};
+use crate::config::{self, Config, Property, size};
 use crate::exit::{Code, Failure};
 use crate::outbox;
 
@@ -18,11 +23,11 @@ use crate::outbox;
 pub(crate) type Sinks = Vec<(Text, Arc<dyn Sink>)>;
 
 /// Schemes that the design knows and this build does not have.
-const LATER: &[&str] = &["kafka", "nats", "amqp", "amqps", "redis", "rediss", "http", "https", "mqtt"];
+const LATER: &[&str] = &["nats", "amqp", "amqps", "redis", "rediss", "http", "https", "mqtt"];
 
 /// Makes every sink; none is reached yet.
-pub(crate) fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Sinks, Failure> {
-    let open = |sink: &config::Sink| Ok((sink.name.clone(), one(sink, config, clock)?));
+pub(crate) fn open(config: &Config, layout: &Layout, clock: &Arc<dyn Clock>) -> Result<Sinks, Failure> {
+    let open = |sink: &config::Sink| Ok((sink.name.clone(), one(sink, config, layout, clock)?));
     config
         .sinks
         .iter()
@@ -31,15 +36,24 @@ pub(crate) fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Sinks, Fai
         .map_err(|fault| Failure::new(Code::Usage, fault))
 }
 
-fn one(sink: &config::Sink, config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sink>, Fault> {
+fn one(
+    sink: &config::Sink,
+    config: &Config,
+    layout: &Layout,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Sink>, Fault> {
     let url = sink.url.reveal();
     let payload_bytes_max = config.outbox.payload_bytes_max;
     match url.split(':').next().unwrap_or_default() {
+        "kafka" => {
+            let kafka = kafka::config(sink, config, layout)?;
+            Ok(Arc::new(KafkaSink::open(kafka, clock.clone()).map_err(|fault| at(sink, fault))?))
+        }
         "file" => {
             let mut file = FileConfig::from_url(url).map_err(|fault| at(sink, fault))?;
             file.payload_bytes_max = payload_bytes_max;
-            for (name, value) in known(sink, &["rotate_bytes"])? {
-                file.rotate_bytes = bytes(sink, name, value)?;
+            for (name, given) in known(sink, &["rotate_bytes"])? {
+                file.rotate_bytes = bytes(sink, name, given)?;
             }
             not_the_outbox(sink, &file.path, config)?;
             Ok(Arc::new(FileSink::open(file, clock.clone())?))
@@ -55,12 +69,12 @@ fn one(sink: &config::Sink, config: &Config, clock: &Arc<dyn Clock>) -> Result<A
         scheme if LATER.contains(&scheme) => Err(Fault::new(
             &sink.place,
             format!("sink \"{}\": {scheme}:// is not in this build yet", sink.name),
-            "Use file://, stdout: or null:",
+            "Use kafka://, file://, stdout: or null:",
         )),
         _ => Err(Fault::new(
             &sink.place,
             format!("sink \"{}\": its url {} names no kind of sink", sink.name, sink.url),
-            "Write file://relative.jsonl, file:///absolute.jsonl, stdout: or null:",
+            "Write kafka://host:9092, file://relative.jsonl, file:///absolute.jsonl, stdout: or null:",
         )),
     }
 }
@@ -96,22 +110,26 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// The properties, if each is one that the sink has.
-fn known<'a>(sink: &'a config::Sink, names: &[&str]) -> Result<&'a toml::Table, Fault> {
-    match sink.properties.keys().find(|name| !names.contains(&name.as_str())) {
+fn known<'a>(sink: &'a config::Sink, names: &[&str]) -> Result<&'a BTreeMap<String, Property>, Fault> {
+    match sink.properties.iter().find(|(name, _)| !names.contains(&name.as_str())) {
         None => Ok(&sink.properties),
-        Some(name) => {
+        Some((name, given)) => {
             let remedy = match nearest(name, names.iter().copied()) {
                 Some(near) => format!("Did you mean \"{near}\"?"),
                 None if names.is_empty() => "Remove it: this kind of sink has no properties".to_owned(),
                 None => format!("Known here: {}", names.join(", ")),
             };
-            Err(Fault::new(&sink.place, format!("sink \"{}\" has no property \"{name}\"", sink.name), remedy))
+            Err(Fault::new(
+                &given.place,
+                format!("sink \"{}\" has no property \"{name}\"", sink.name),
+                remedy,
+            ))
         }
     }
 }
 
-fn bytes(sink: &config::Sink, name: &str, value: &toml::Value) -> Result<u64, Fault> {
-    let parsed = match value {
+fn bytes(sink: &config::Sink, name: &str, given: &Property) -> Result<u64, Fault> {
+    let parsed = match &given.value {
         toml::Value::Integer(bytes) => {
             u64::try_from(*bytes).map_err(|_| "a size cannot be negative".to_owned())
         }
@@ -120,7 +138,7 @@ fn bytes(sink: &config::Sink, name: &str, value: &toml::Value) -> Result<u64, Fa
     };
     parsed.map_err(|problem| {
         Fault::new(
-            &sink.place,
+            &given.place,
             format!("sink \"{}\": {name}: {problem}", sink.name),
             "Write one like \"64MiB\"",
         )

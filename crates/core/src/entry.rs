@@ -56,6 +56,9 @@ pub enum State {
     Published,
     /// Given up until an operator revives it.
     Dead,
+    /// Its status is none of the layout's words: no relay touches it until an operator revives or buries it, by id or by
+    /// this state.
+    Unknown,
 }
 
 impl State {
@@ -67,6 +70,7 @@ impl State {
             Self::Leased => "leased",
             Self::Published => "published",
             Self::Dead => "dead",
+            Self::Unknown => "unknown",
         }
     }
 }

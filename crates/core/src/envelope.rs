@@ -17,7 +17,7 @@ pub struct Envelope {
     pub source: Text,
     /// `type`: what happened.
     pub event_type: Text,
-    /// `time`: when it happened, by the writer's clock.
+    /// `time`: when it happened, by the writer's clock; [`Self::NO_TIME`] where nobody wrote it down, and then it is left out.
     pub time: Timestamp,
     /// `datacontenttype`; none means JSON.
     pub content_type: Option<Text>,
@@ -47,6 +47,16 @@ pub struct Trace {
 }
 
 impl Envelope {
+    /// Stands for a time that is not known: CloudEvents' `time` is optional, and a time of reading would be another one with
+    /// each delivery (F8).
+    pub const NO_TIME: Timestamp = Timestamp::MIN;
+
+    /// When it happened, if that is known.
+    #[must_use]
+    pub fn known_time(&self) -> Option<Timestamp> {
+        Some(self.time).filter(|time| *time != Self::NO_TIME)
+    }
+
     /// What `datacontenttype` says, JSON by default.
     #[must_use]
     pub fn content_type(&self) -> &str {
@@ -82,7 +92,7 @@ impl fmt::Debug for Envelope {
             .field("id", &self.id)
             .field("type", &self.event_type)
             .field("source", &self.source)
-            .field("time", &self.time)
+            .field("time", &self.known_time())
             .field("aggregate_type", &self.aggregate_type)
             .field("aggregate_id", &self.aggregate_id)
             .field("data", &format_args!("{} bytes", self.data.len()))

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::Text;
+pub use net::ClosedGap;
 use net::Net;
 
 /// A transaction that may have drawn ids: PostgreSQL's virtual transaction, MySQL's (thread, start).
@@ -75,7 +76,23 @@ impl GapLedger {
         ledger
     }
 
-    /// What is to be persisted.
+    /// Watches ranges again that were closed before: what was due meanwhile is looked at first.
+    pub fn watch(&mut self, closed: impl IntoIterator<Item = ClosedGap>) {
+        closed.into_iter().for_each(|closed| self.net.watch(&closed));
+    }
+
+    /// The closed range that begins here, if one is watched.
+    #[must_use]
+    pub fn closed_at(&self, first: i64) -> Option<ClosedGap> {
+        self.net.get(first)
+    }
+
+    /// Where closed ranges began or begin that have changed since this was last asked: what is to be persisted of them.
+    pub fn closed_changed(&mut self) -> impl Iterator<Item = i64> {
+        std::mem::take(&mut self.net.changed).into_iter()
+    }
+
+    /// What is to be persisted of what is open.
     #[must_use]
     pub fn saved(&self) -> Vec<RangeInclusive<i64>> {
         merged(self.open.iter().map(|(first, gap)| *first..=gap.last))

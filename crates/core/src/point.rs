@@ -12,6 +12,8 @@ pub const POINTS: &[&str] = &[
     "file.half-written", // half of a batch's bytes are in the file
     "file.written",      // all bytes are written, none is synced
     "file.synced",       // durable, the relay does not know yet
+    "kafka.queued",      // messages are in librdkafka's hands, nothing is answered
+    "kafka.acked",       // verdicts are there, the relay does not know yet
     "judged",            // verdicts are in, nothing is settled
     "sqlite.settling",   // the settling transaction has written, not committed
     "sqlite.settled",    // committed, the relay does not know yet

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use crate::Text;
 use crate::breaker::Circuit;
@@ -22,6 +23,36 @@ pub struct Report {
     pub circuits: Vec<Tripped>,
     /// What last went wrong.
     pub trouble: Option<Trouble>,
+}
+
+impl Report {
+    /// Its circuits as one text, for a table.
+    #[must_use]
+    pub fn circuits_text(&self) -> String {
+        let circuit = |tripped: &Tripped| {
+            let Tripped { sink, topic, circuit, since } = tripped;
+            json!([&**sink, topic.as_deref(), circuit.word(), since.as_microsecond()])
+        };
+        Value::from_iter(self.circuits.iter().map(circuit)).to_string()
+    }
+
+    /// The circuits that such a text tells of; what another version wrote differently is left out.
+    #[must_use]
+    pub fn circuits_from(text: &str) -> Vec<Tripped> {
+        let circuits: Value = serde_json::from_str(text).unwrap_or_default();
+        circuits.as_array().into_iter().flatten().filter_map(tripped).collect()
+    }
+}
+
+fn tripped(value: &Value) -> Option<Tripped> {
+    let [sink, topic, word, since] = value.as_array()?.as_slice() else { return None };
+    let circuits = [Circuit::Open, Circuit::HalfOpen];
+    Some(Tripped {
+        sink: sink.as_str()?.into(),
+        topic: topic.as_str().map(Into::into),
+        circuit: circuits.into_iter().find(|circuit| word.as_str() == Some(circuit.word()))?,
+        since: Timestamp::from_microsecond(since.as_i64()?).ok()?,
+    })
 }
 
 /// What a relay does.
@@ -44,6 +75,12 @@ impl Role {
             Self::Standby => "standby",
             Self::Stopped => "stopped",
         }
+    }
+
+    /// The role of that word; one that another version has does not run here.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        [Self::Active, Self::Standby].into_iter().find(|role| role.word() == word).unwrap_or(Self::Stopped)
     }
 }
 
@@ -76,4 +113,34 @@ pub struct Reported {
     pub report: Report,
     /// How long ago, by the database's clock.
     pub age: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circuits_and_roles_are_read_as_they_were_written() {
+        let since = Timestamp::from_second(7).unwrap();
+        let tripped = |topic: Option<&str>, circuit| Tripped {
+            sink: "kafka".into(),
+            topic: topic.map(Into::into),
+            circuit,
+            since,
+        };
+        let report = Report {
+            holder: "one".into(),
+            role: Role::Active,
+            published: 0,
+            per_second: 0.0,
+            circuits: vec![tripped(None, Circuit::Open), tripped(Some("orders"), Circuit::HalfOpen)],
+            trouble: None,
+        };
+        assert_eq!(Report::circuits_from(&report.circuits_text()), report.circuits);
+        assert_eq!(Report::circuits_from("[[\"kafka\", null, \"melted\", 7], 3]"), []);
+        assert_eq!(Report::circuits_from("none"), []);
+        for role in [Role::Active, Role::Standby, Role::Stopped] {
+            assert_eq!(Role::of(role.word()), role);
+        }
+    }
 }

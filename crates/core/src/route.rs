@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::layout::Order;
+use crate::nearest::nearest;
 use crate::{Entry, Envelope, Key, Text};
 
 /// What a route is chosen by: both are columns of the row, so a table can be read by it under any configuration.
@@ -37,9 +39,46 @@ pub struct Route {
     pub event_type: String,
     /// The sink's name; none means the first.
     pub sink: Option<Text>,
-    /// The topic, with `{type}`, `{domain}`, `{aggregate_type}` (`order-line`) and `{aggregate_type:raw}` (as the row has it)
+    /// The topic, with `{type}`, `{type:kebab}` (`LEDGER_POSTED` as `ledger-posted`), `{domain}`, `{aggregate_type}` (`order-line`) and `{aggregate_type:raw}` (as the row has it)
     /// filled in; none means the layout's.
     pub topic: Option<String>,
+    /// What stays in order; none means what the layout says. Entries are read by it: [`crate::Layout::with_routes`].
+    pub order: Option<Order>,
+}
+
+/// What a topic's pattern may ask for.
+const PLACEHOLDERS: [&str; 5] = ["type", "type:kebab", "domain", "aggregate_type", "aggregate_type:raw"];
+
+/// What is wrong with a topic's pattern, and what to write instead: every `{…}` in it is one that is filled in.
+///
+/// # Errors
+/// The first that is none, with the nearest that is.
+///
+/// ```
+/// let (problem, remedy) = postrider_core::route::check_topic("{domian}-events").unwrap_err();
+/// assert_eq!((&*problem, &*remedy), ("there is no {domian} to fill in", "Did you mean \"{domain}\"?"));
+/// ```
+pub fn check_topic(pattern: &str) -> Result<(), (String, String)> {
+    let known = || PLACEHOLDERS.map(|name| format!("{{{name}}}")).join(", ");
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['{', '}']) {
+        let inside = rest[at..].strip_prefix('{').and_then(|inside| inside.split_once('}'));
+        let Some((name, behind)) = inside.filter(|(name, _)| !name.contains('{')) else {
+            return Err((
+                format!("the braces of \"{pattern}\" do not match"),
+                format!("Filled in are {}.", known()),
+            ));
+        };
+        if !PLACEHOLDERS.contains(&name) {
+            let remedy = match nearest(name, PLACEHOLDERS) {
+                Some(near) => format!("Did you mean \"{{{near}}}\"?"),
+                None => format!("Filled in are {}.", known()),
+            };
+            return Err((format!("there is no {{{name}}} to fill in"), remedy));
+        }
+        rest = behind;
+    }
+    Ok(())
 }
 
 /// Chooses the destination of every kind of event. The first match wins.
@@ -98,6 +137,9 @@ fn fill(pattern: &str, kind: &Kind) -> Result<Text, String> {
         })?;
         topic = topic.replace("{domain}", domain);
     }
+    if topic.contains("{type:kebab}") {
+        topic = topic.replace("{type:kebab}", &kebab(&kind.event_type));
+    }
     topic = topic.replace("{aggregate_type:raw}", &kind.aggregate_type);
     Ok(Text::from(topic.replace("{aggregate_type}", &kebab(&kind.aggregate_type))))
 }
@@ -114,6 +156,11 @@ fn kebab(name: &str) -> String {
         kebab.extend(if c == '_' || c == ' ' { '-' } else { c }.to_lowercase());
     }
     kebab
+}
+
+/// What the first that matches says of a type's order.
+pub(crate) fn order_among(orders: &[(String, Order)], event_type: &str) -> Option<Order> {
+    orders.iter().find(|(pattern, _)| matches(pattern, event_type)).map(|(_, order)| *order)
 }
 
 /// Whether a type matches a pattern in which `*` stands for any run of characters.
@@ -261,6 +308,7 @@ mod tests {
             event_type: "loopers.product.viewed.v1".into(),
             sink: None,
             topic: Some("product-view-events".into()),
+            order: None,
         };
         let router = Router::new(vec![viewed], "kafka", "{domain}-events");
         let topic = |name| router.route(&kind(name)).map(|to| to.topic.to_string());
@@ -275,11 +323,48 @@ mod tests {
             event_type: pattern.into(),
             sink: Some(sink.into()),
             topic: Some("{aggregate_type}".into()),
+            order: None,
         };
         let router = Router::new(vec![to("a.*", "first"), to("*", "second")], "none", "x");
         assert_eq!(router.route(&kind("a.b")).unwrap().sink, "first");
         let other = router.route(&kind("b.a")).unwrap();
         assert_eq!((&*other.sink, &*other.topic), ("second", "order-line"));
+    }
+
+    /// E5: one topic for all, or one per type.
+    #[test]
+    fn one_topic_for_all_or_one_per_type() {
+        let topic =
+            |pattern: &str, name| Router::new(vec![], "kafka", pattern).route(&kind(name)).unwrap().topic;
+        assert_eq!(topic("ledger-events", "LEDGER_POSTED"), "ledger-events");
+        assert_eq!(topic("ledger-events", "LEDGER_REVERSED"), "ledger-events");
+        assert_eq!(topic("{type:kebab}-events", "LEDGER_POSTED"), "ledger-posted-events");
+        assert_eq!(topic("{type:kebab}-events", "LEDGER_REVERSED"), "ledger-reversed-events");
+    }
+
+    /// F5: what is misspelt would be a topic of that very name.
+    #[test]
+    fn a_placeholder_that_is_none_is_refused_with_the_nearest() {
+        for fine in [
+            "order-events",
+            "{domain}-events",
+            "a.{type}.{aggregate_type:raw}.{aggregate_type}",
+            "{type:kebab}",
+        ] {
+            assert_eq!(check_topic(fine), Ok(()), "{fine}");
+        }
+        for (bad, expected) in [
+            ("{domian}-events", "{domain}"),
+            ("{aggregate-type}", "{aggregate_type}"),
+            ("{zzzzzzz}", "{type}, {type:kebab}, {domain}"),
+            ("{domain", "Filled in are"),
+            ("domain}", "Filled in are"),
+            ("{domain{type}}", "Filled in are"),
+            ("{}", "Filled in are"),
+        ] {
+            let (problem, remedy) = check_topic(bad).unwrap_err();
+            assert!(remedy.contains(expected) && !problem.is_empty(), "{bad}: {problem}. {remedy}");
+        }
     }
 
     #[test]

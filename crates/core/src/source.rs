@@ -144,14 +144,20 @@ pub struct Idle {
     pub gaps_open: u64,
     /// Whether a limit on what is parked has stopped the reading: `status` names the culprit.
     pub full: bool,
+    /// Whether entries are in other hands, another relay's or a transaction's, and may come back.
+    pub elsewhere: bool,
 }
 
-/// Three kinds, because the relay does three different things.
+/// Four kinds, because the relay does and says different things.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// No answer: the outcome is not known, and the same call may be made again.
     #[error("the database does not answer: {0}")]
     Unreachable(#[source] Fault),
+    /// The table, or a right on it, is not as it must be (any more). Nothing is lost by waiting: the same call may be made
+    /// again, and succeeds once a person has mended it.
+    #[error("{0}")]
+    Unfit(#[source] Fault),
     /// The lease was lost: the claim is void, somebody else has its entries.
     #[error("the lease was lost to another relay")]
     Fenced,

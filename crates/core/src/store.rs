@@ -17,6 +17,8 @@ use crate::{Entry, EntryId, Key, State, Text};
 /// - **STO-03** A dry run writes nothing and answers what the real one would.
 /// - **STO-04** `revive` makes dead entries pending with no retries counted, and only dead ones.
 /// - **STO-05** `bury` makes pending entries dead with the operator's reason; what a relay holds or has published stays.
+///   Entries whose status is none of the layout's words are listed, and revived or buried where they are asked for by id or
+///   state ([`Filter::for_verb`]).
 /// - **STO-06** `prune` deletes published entries older than its age and nothing else, in batches.
 /// - **STO-07** `reap` makes available what a dead holder left, once, and touches nothing that is held or waiting.
 /// - **STO-08** A job is run by one holder at a time; a dead one's turn ends after its at-most time; a late holder's end of
@@ -99,6 +101,8 @@ pub struct Depth {
     pub oldest: Option<Timestamp>,
     /// Ids that may still commit.
     pub gaps_open: u64,
+    /// Who may still commit them, as the database tells: a few of them, the oldest first.
+    pub gap_writers: Vec<String>,
     /// Who holds the lease, if anybody.
     pub holder: Option<String>,
     /// The key with the most entries held back behind it, and how many.
@@ -135,6 +139,21 @@ impl Filter {
         self.key.as_ref().is_none_or(|asked| key.is_some_and(|key| is(asked, key)))
     }
 
+    /// What a verb chooses by that changes entries of one state: those of an unknown status as well, but for `prune`, where
+    /// they are asked for by id or by state.
+    #[must_use]
+    pub fn for_verb(&self, of: State) -> Vec<Self> {
+        let takes_unknown = of != State::Published;
+        let states = match self.state {
+            None if takes_unknown && !self.ids.is_empty() => vec![of, State::Unknown],
+            None => vec![of],
+            Some(State::Unknown) if takes_unknown => vec![State::Unknown],
+            Some(state) if state == of => vec![of],
+            Some(_) => vec![],
+        };
+        states.into_iter().map(|state| Self { state: Some(state), ..self.clone() }).collect()
+    }
+
     /// Every id that a key could have that is asked for: an id may hold a slash itself.
     #[must_use]
     pub fn key_ids(&self) -> Option<Vec<&str>> {
@@ -158,12 +177,22 @@ pub struct Listed {
     pub state: State,
     /// Retries scheduled so far.
     pub retries: u32,
-    /// When the event happened.
-    pub time: Timestamp,
+    /// When the event happened, if that is known.
+    pub time: Option<Timestamp>,
     /// When it is due, if it waits.
     pub not_before: Option<Timestamp>,
     /// What was last wrong.
     pub error: Option<Text>,
+}
+
+/// What is wrong with an entry whose status is none of the layout's words, and what to do.
+#[must_use]
+pub fn unknown_status(word: Option<&str>) -> Text {
+    let word = word.map_or_else(|| "NULL".to_owned(), |word| format!("\"{word}\""));
+    Text::from(format!(
+        "its status is {word}, none of the layout's words: correct the row, give the word its place in [status], or revive or \
+         bury the entry"
+    ))
 }
 
 /// One entry with all that is known of it.

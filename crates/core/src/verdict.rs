@@ -34,7 +34,7 @@ pub enum Refusal {
 /// How much of a broker a [`Refusal::Busy`] speaks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// One partition of a topic: the topic's breaker hears of it.
+    /// One partition of a topic. Refused, only its keys wait; silent, the topic's breaker hears of it.
     Partition,
     /// One topic: missing, forbidden, too few replicas.
     Topic,

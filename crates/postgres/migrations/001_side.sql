@@ -96,7 +96,7 @@ create table {in}"{side}reports" (
     role       text        not null,           -- active, standby or stopped
     published  bigint      not null,           -- since it started
     per_second float8      not null,
-    circuits   text        not null,           -- those that are not closed: [[sink, topic, circuit, since], …]
+    circuits   text        not null,           -- those that are not closed: [[sink, topic, circuit, since], ...]
     trouble    text,                           -- what last went wrong
     trouble_at timestamptz,
     primary key (outbox, holder)

@@ -1,5 +1,5 @@
 -- Appends one event to {table} inside the caller's transaction, from any language; name the arguments that you give:
---   select * from {function}(type => '…', aggregate_type => 'Order', aggregate_id => '7', payload => '{}');
+--   select * from {function}(type => 'shop.order.created.v1', aggregate_type => 'Order', aggregate_id => '7', payload => '{}');
 -- With an idempotency key a repetition writes nothing, says so, and tells the ids of the first.
 create or replace function {function}(
     type            text,

@@ -7,6 +7,7 @@ use postrider_core::layout::{Identifier, Order, Way};
 use postrider_core::{Fault, Layout, Start, limits};
 use tokio_postgres::config::Host;
 
+use crate::sql::Names;
 use crate::url;
 
 /// Which outbox in which database, and how this process holds it.
@@ -92,8 +93,7 @@ impl Config {
 
     /// What faults call the place: never the password.
     pub(crate) fn place(&self) -> String {
-        let schema = self.layout.schema.as_ref().map_or(String::new(), |schema| format!("{schema}."));
-        format!("table \"{schema}{}\" in {}", self.layout.table, self.connect.shown())
+        format!("table {} in {}", Names::new(&self.layout).table, self.connect.shown())
     }
 
     pub(crate) fn keeps_order(&self) -> bool {

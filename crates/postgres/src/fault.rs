@@ -29,6 +29,11 @@ impl Error {
         self.code().is_some_and(|code| !passes(code))
     }
 
+    /// Whether the server has refused to encrypt, as one does that has no certificate.
+    fn offers_no_tls(&self) -> bool {
+        matches!(self, Self::Server(error) if told(error).contains("server does not support TLS"))
+    }
+
     /// The constraint that something ran against.
     pub(crate) fn constraint(&self) -> Option<&str> {
         match self {
@@ -57,7 +62,12 @@ fn told(error: &tokio_postgres::Error) -> String {
 /// Classifies an error where the knowledge is: what passes by itself, and what a person has to mend.
 pub(crate) fn source_error(place: &str, error: Error) -> SourceError {
     let fault = fault(place, error);
-    if is_unreachable(&fault) { SourceError::Unreachable(fault) } else { SourceError::Broken(fault) }
+    classed(fault)
+}
+
+/// The same, where it was told already.
+pub(crate) fn classed(fault: Fault) -> SourceError {
+    if is_unreachable(&fault) { SourceError::Unreachable(fault) } else { SourceError::Unfit(fault) }
 }
 
 /// Whether the database itself cannot be used now: away, starting, out of connections, a login that it refuses.
@@ -70,6 +80,10 @@ pub fn is_unreachable(fault: &Fault) -> bool {
 /// What an operator is told of an error.
 pub(crate) fn fault(place: &str, error: Error) -> Fault {
     let (problem, remedy) = match error.code() {
+        None if error.offers_no_tls() => (
+            "the server offers no TLS, and sslmode asks for it",
+            "Turn it on at the server (ssl = on, with a certificate); or, only where the network is your own, write sslmode=disable in [outbox] url.",
+        ),
         None => (
             "the database does not answer",
             "Check that the server runs, that host and port are right, and that it speaks TLS if sslmode asks for it.",

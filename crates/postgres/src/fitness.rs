@@ -106,7 +106,26 @@ pub(crate) async fn refusals(session: &Session, config: &Config, table: &Table) 
     if is_cursor {
         drawn(session, config, table, &mut refuse).await?;
     }
+    found.extend(config.start.and_then(|start| start.fits(&config.layout, &config.place()).err()));
     Ok(found)
+}
+
+/// Refuses a transaction pooler that the URL does not speak of: two connections at once that are served by one process of the
+/// server show it.
+pub(crate) async fn require_session(session: &Session, config: &Config) -> Result<(), Fault> {
+    if session.is_pooled() {
+        return Ok(());
+    }
+    let failed = |error| fault(&config.connect.shown(), error);
+    let other = Session::open(config, Durable::Now).await?;
+    if session.server_process().await.map_err(failed)? != other.server_process().await.map_err(failed)? {
+        return Ok(());
+    }
+    Err(Fault::new(
+        config.connect.shown(),
+        "a transaction pooler stands between: two connections are served by one process of the server",
+        "Add pooler=transaction to [outbox] url, or connect to the server itself.",
+    ))
 }
 
 /// Rows with a status that is none of the layout's words are never claimed: whoever starts a relay is told. Looking takes two
@@ -136,6 +155,57 @@ pub(crate) async fn warn_of_unknown_words(
         Err(error) if error.code().is_some() => transaction.rollback().await,
         Err(error) => Err(error),
     }
+}
+
+/// A row whose id is above all that the sequence has handed out, and how far that is: rows that the sequence gives lower ids
+/// than a reader has seen commit behind its back. None where there is no such row.
+pub(crate) async fn ids_ahead(
+    session: &Session,
+    config: &Config,
+    table: &Table,
+) -> Result<Option<Ahead>, Error> {
+    let Some(id) = config.layout.columns.id.as_ref().and_then(Column::name) else { return Ok(None) };
+    if config.layout.way != Way::Cursor || !table.id_counts(&config.layout) {
+        return Ok(None);
+    }
+    let Some(sequence) = sequence(session, table, id.as_str()).await? else { return Ok(None) };
+    // In this order: whoever inserts in between moves the sequence.
+    let names = Names::new(&config.layout);
+    let highest = format!("select max({})::int8 from {}", id.quoted(), names.table);
+    let drawn =
+        format!("select case when is_called then last_value else last_value - 1 end from {}", sequence.name);
+    let number = |row: Option<tokio_postgres::Row>| row.and_then(|row| row.get::<_, Option<i64>>(0));
+    let highest = number(session.first(&highest, &[]).await?).unwrap_or(0);
+    let drawn = number(session.first(&drawn, &[]).await?).unwrap_or(highest);
+    let remedy = format!(
+        "Let the table hand out every id. Move the sequence past them: select setval('{}', {highest});",
+        sequence.name.replace('\'', "''")
+    );
+    let problem = format!(
+        "there is a row with id {highest}, and sequence {} is at {drawn}: what is written next gets lower ids, and is published \
+         late, minutes after its commit",
+        sequence.name
+    );
+    Ok((highest > drawn).then_some(Ahead { problem, remedy }))
+}
+
+/// Ids that the sequence did not hand out.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) problem: String,
+    pub(crate) remedy: String,
+}
+
+/// Whoever starts a relay is told.
+pub(crate) async fn warn_of_ids_ahead(
+    session: &Session,
+    config: &Config,
+    table: &Table,
+) -> Result<(), Error> {
+    if let Some(Ahead { problem, remedy }) = ids_ahead(session, config, table).await? {
+        tracing::warn!(table = config.layout.table.as_str(), remedy, "{problem}");
+    }
+    Ok(())
 }
 
 /// A cursor loses nothing only where the INSERT itself draws the id, one by one, upwards.

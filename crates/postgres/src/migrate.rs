@@ -10,7 +10,8 @@ use crate::sql::{Names, function_sql, in_schema, literal, quoted};
 use crate::table::Table;
 
 /// What Postrider's own tables became, version by version. A published file never changes.
-const SIDE: [(i32, &str); 1] = [(1, include_str!("../migrations/001_side.sql"))];
+const SIDE: [(i32, &str); 2] =
+    [(1, include_str!("../migrations/001_side.sql")), (2, include_str!("../migrations/002_closed.sql"))];
 const NATIVE: &str = include_str!("../migrations/native.sql");
 
 /// Creates or upgrades the tables, in one transaction; answers what was done, in words.
@@ -34,7 +35,7 @@ pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
             return Err(no_table(config));
         }
         transaction.run(&native_sql(&config.layout)).await.map_err(failed)?;
-        done.push(format!("created table \"{}\"", config.layout.table));
+        done.push(format!("created table {}", Names::new(&config.layout).table));
     }
     match missing.first() {
         // The layout or the table may have changed since: always the one that fits now.
@@ -156,4 +157,20 @@ fn native_sql(layout: &Layout) -> String {
         names.position,
         literal(layout.table.as_str())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F1: a database of any encoding takes what is sent, whatever stands in the comments.
+    #[test]
+    fn what_migrate_runs_is_ascii() {
+        for name in Layout::built_in_names() {
+            let layout = Layout::built_in(name).unwrap();
+            let sql = migration_sql(&Config::new("postgres://localhost/shop", layout, "x").unwrap());
+            let odd = sql.lines().find(|line| !line.is_ascii());
+            assert_eq!(odd, None, "{name}");
+        }
+    }
 }

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use futures_util::future::{Either, select};
 use postrider_core::Fault;
 use postrider_core::source::SourceError;
 use tokio_postgres::error::SqlState;
@@ -20,6 +22,11 @@ use crate::tls::connector;
 
 /// No single call takes longer: a server that is silent for so long is as good as gone.
 const CALL_MAX: Duration = Duration::from_secs(60);
+
+/// A database without an encoding holds any bytes, and refuses to hand over a row with some that are no UTF-8: without an
+/// encoding on this side either, they come as they are, and such a row is an entry with a flaw.
+const BYTES_AS_THEY_ARE: &str = "select set_config('client_encoding', 'SQL_ASCII', false) \
+    where current_setting('server_encoding') = 'SQL_ASCII'";
 
 /// A parameter and its type: said, not asked for, so that a call is one round trip behind a pooler too.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -66,7 +73,7 @@ impl Session {
             // Postrider's statements are short; a plan that knows the parameters is never worth planning for each batch.
             let settings = format!(
                 "set timezone = 'UTC'; set client_min_messages = warning; set plan_cache_mode = force_generic_plan; \
-                 set statement_timeout = '60s'; set lock_timeout = '30s'{off}"
+                 set statement_timeout = '60s'; set lock_timeout = '30s'{off}; {BYTES_AS_THEY_ARE}"
             );
             session.run(&settings).await.map_err(|error| fault(&place, error))?;
         }
@@ -128,6 +135,12 @@ impl Session {
         self.within(self.client.execute(&statement, &values)).await
     }
 
+    /// The server's process that serves this call; it is not prepared, so that a pooler that nobody spoke of is found.
+    pub(crate) async fn server_process(&self) -> Result<i32, Error> {
+        let rows = self.within(self.client.query_typed("select pg_backend_pid()", &[])).await?;
+        Ok(rows.first().map_or(0, |row| row.get(0)))
+    }
+
     /// Statements without parameters, as they are.
     pub(crate) async fn run(&self, sql: &str) -> Result<(), Error> {
         self.within(self.client.batch_execute(sql)).await
@@ -150,8 +163,12 @@ impl Session {
     /// Whether calls that are made at once go out together, in the order in which they are made: what is yet to be prepared
     /// takes a turn of its own.
     pub(crate) fn pipelines(&self, statements: [&str; 2]) -> bool {
-        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-        !self.pooled && statements.iter().all(|sql| known.contains_key(*sql))
+        !self.pooled && statements.iter().all(|sql| self.knows(sql))
+    }
+
+    /// Whether a statement is prepared.
+    pub(crate) fn knows(&self, sql: &str) -> bool {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).contains_key(sql)
     }
 
     /// Whether a transaction pooler stands between.
@@ -257,18 +274,18 @@ pub(crate) struct Link {
     config: Arc<Config>,
     durable: Durable,
     /// What else is set on each session.
-    settings: &'static str,
+    settings: String,
     place: String,
     session: tokio::sync::Mutex<Option<Arc<Session>>>,
 }
 
 impl Link {
     pub(crate) fn new(config: &Arc<Config>, durable: Durable) -> Self {
-        Self::tuned(config, durable, "")
+        Self::tuned(config, durable, String::new())
     }
 
     /// One whose sessions have further settings.
-    pub(crate) fn tuned(config: &Arc<Config>, durable: Durable, settings: &'static str) -> Self {
+    pub(crate) fn tuned(config: &Arc<Config>, durable: Durable, settings: String) -> Self {
         Self {
             place: config.place(),
             config: Arc::clone(config),
@@ -300,7 +317,7 @@ impl Link {
     pub(crate) async fn another(&self) -> Result<Session, SourceError> {
         let session = Session::open(&self.config, self.durable).await.map_err(SourceError::Unreachable)?;
         if !session.pooled && !self.settings.is_empty() {
-            session.run(self.settings).await.map_err(|error| self.failed(error))?;
+            session.run(&self.settings).await.map_err(|error| self.failed(error))?;
         }
         Ok(session)
     }
@@ -308,6 +325,24 @@ impl Link {
     /// What an error of a call means to the relay.
     pub(crate) fn failed(&self, error: Error) -> SourceError {
         source_error(&self.place, error)
+    }
+}
+
+/// Makes a call, and does something else every so often until it is answered.
+pub(crate) async fn meanwhile<T, F: Future>(
+    call: impl Future<Output = T>,
+    every: Duration,
+    mut also: impl FnMut() -> F,
+) -> T {
+    let others = async {
+        loop {
+            tokio::time::sleep(every).await;
+            also().await;
+        }
+    };
+    match select(pin!(call), pin!(others)).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right((never, _)) => never,
     }
 }
 

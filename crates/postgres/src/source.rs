@@ -1,44 +1,76 @@
 //! The source: what the relay takes entries from, in the layout's way.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use postrider_core::layout::Way;
 use postrider_core::source::{Ask, Claim, Claimed, Source, SourceError, SourceFeatures};
 use postrider_core::{Fault, Settlement};
 
+use crate::check::require_rights;
 use crate::config::Config;
 use crate::cursor::{CursorHold, CursorSource};
-use crate::fault::fault;
-use crate::fitness::{require_fit, warn_of_unknown_words};
+use crate::fault::{classed, fault};
+use crate::fitness::{require_fit, require_session, warn_of_ids_ahead, warn_of_unknown_words};
 use crate::hold::{HoldHold, HoldSource};
 use crate::lease::{LeaseHold, LeaseSource};
 use crate::migrate::require_side;
 use crate::session::{Durable, Session};
-use crate::table::inspect;
+use crate::table::{Table, inspect};
 
 /// Opens an outbox for a relay.
 ///
 /// # Errors
-/// When the database cannot be reached, the table does not fit its layout or its way of claiming, or where to begin is not
-/// said.
+/// When the database cannot be reached, the table does not fit its layout or its way of claiming, a right is missing, or
+/// where to begin is not said.
 pub async fn open_source(config: &Config) -> Result<PostgresSource, Fault> {
     config.validate()?;
     let config = Arc::new(config.clone());
-    let session = Session::open(&config, Durable::Soon).await?;
-    let table = inspect(&session, &config).await?;
-    require_fit(&session, &config, &table).await?;
-    require_side(&session, &config).await?;
-    warn_of_unknown_words(&session, &config, &table).await.map_err(|error| fault(&config.place(), error))?;
-    let way = match config.layout.way {
-        Way::Lease => Inner::Lease(Box::new(LeaseSource::open(&config, session, table).await?)),
-        Way::Hold => Inner::Hold(Box::new(HoldSource::open(&config, session, table).await?)),
-        Way::Cursor | Way::Log => Inner::Cursor(Box::new(CursorSource::open(&config, session, table).await?)),
+    let (session, table) = examine(&config).await?;
+    require_session(&session, &config).await?;
+    let failed = |error| fault(&config.place(), error);
+    warn_of_unknown_words(&session, &config, &table).await.map_err(failed)?;
+    warn_of_ids_ahead(&session, &config, &table).await.map_err(failed)?;
+    let opened = Opened::new(&config, session, table, true).await?;
+    let features = match &opened.way {
+        Inner::Cursor(way) => way.features(),
+        Inner::Lease(way) => way.features(),
+        Inner::Hold(way) => way.features(),
     };
-    Ok(PostgresSource(way))
+    Ok(PostgresSource {
+        config,
+        opened: RwLock::new(vec![Arc::new(opened)]),
+        unfit: AtomicBool::new(false),
+        features,
+    })
 }
 
-/// A PostgreSQL outbox in one relay's hands.
-pub struct PostgresSource(Inner);
+/// The table, if a relay can work on it as it is now.
+async fn examine(config: &Arc<Config>) -> Result<(Session, Table), Fault> {
+    let session = Session::open(config, Durable::Soon).await?;
+    let table = inspect(&session, config).await?;
+    require_rights(&session, config, &table).await?;
+    require_fit(&session, config, &table).await?;
+    require_side(&session, config).await?;
+    Ok((session, table))
+}
+
+/// A PostgreSQL outbox in one relay's hands. A table that changes while it is claimed from, or a right that is taken away, ends
+/// nothing: what is wrong is told with each call, and claiming goes on once it is mended.
+pub struct PostgresSource {
+    config: Arc<Config>,
+    /// The last is claimed with; those before it have claims to settle yet.
+    opened: RwLock<Vec<Arc<Opened>>>,
+    /// A statement did not fit the table any more: it is looked at before the next claim.
+    unfit: AtomicBool,
+    features: SourceFeatures,
+}
+
+/// A way of claiming, with the statements that fit the table as it was found.
+struct Opened {
+    table: Table,
+    way: Inner,
+}
 
 enum Inner {
     Cursor(Box<CursorSource>),
@@ -46,9 +78,78 @@ enum Inner {
     Hold(Box<HoldSource>),
 }
 
+impl Opened {
+    async fn new(
+        config: &Arc<Config>,
+        session: Session,
+        table: Table,
+        is_first: bool,
+    ) -> Result<Self, Fault> {
+        let found = table.clone();
+        let way = match config.layout.way {
+            Way::Lease => Inner::Lease(Box::new(LeaseSource::open(config, session, table).await?)),
+            Way::Hold => Inner::Hold(Box::new(HoldSource::open(config, session, table).await?)),
+            Way::Cursor | Way::Log => {
+                Inner::Cursor(Box::new(CursorSource::open(config, session, table, is_first).await?))
+            }
+        };
+        Ok(Self { table: found, way })
+    }
+}
+
+impl PostgresSource {
+    fn opened(&self) -> Option<Arc<Opened>> {
+        self.opened.read().unwrap_or_else(PoisonError::into_inner).last().cloned()
+    }
+
+    /// What to claim with. After a statement that did not fit, the table is looked at first; one that is another than it was
+    /// needs other statements, and what was claimed with the old ones is theirs to settle.
+    async fn fit(&self) -> Result<Arc<Opened>, SourceError> {
+        let known = self.opened().ok_or(SourceError::Fenced)?;
+        if !self.unfit.load(Ordering::SeqCst) {
+            return Ok(known);
+        }
+        let (session, table) = examine(&self.config).await.map_err(classed)?;
+        if table == known.table {
+            self.unfit.store(false, Ordering::SeqCst);
+            return Ok(known);
+        }
+        let opened = Opened::new(&self.config, session, table, false).await.map_err(classed)?;
+        let opened = Arc::new(opened);
+        let mut all = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|earlier| Arc::weak_count(earlier) > 0);
+        all.push(Arc::clone(&opened));
+        drop(all);
+        self.unfit.store(false, Ordering::SeqCst);
+        Ok(opened)
+    }
+
+    /// What a statement's failure comes from is told by the table, better than by the statement.
+    async fn told(&self, error: SourceError) -> SourceError {
+        if !matches!(error, SourceError::Unfit(_)) {
+            return error;
+        }
+        self.unfit.store(true, Ordering::SeqCst);
+        match examine(&self.config).await {
+            Ok(_) => error,
+            Err(fault) => classed(fault),
+        }
+    }
+}
+
 /// A claim of this source.
 #[derive(Debug)]
-pub struct Hold(Held);
+pub struct Hold {
+    held: Held,
+    /// What it was made with, as long as the source is there.
+    opened: Weak<Opened>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").field("table", &self.table.oid).finish_non_exhaustive()
+    }
+}
 
 #[derive(Debug)]
 enum Held {
@@ -61,23 +162,27 @@ impl Source for PostgresSource {
     type Hold = Hold;
 
     fn features(&self) -> SourceFeatures {
-        match &self.0 {
-            Inner::Cursor(way) => way.features(),
-            Inner::Lease(way) => way.features(),
-            Inner::Hold(way) => way.features(),
-        }
+        self.features
     }
 
     async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
-        Ok(match &self.0 {
-            Inner::Cursor(way) => held(way.claim(ask).await?, Held::Cursor),
-            Inner::Lease(way) => held(way.claim(ask).await?, Held::Lease),
-            Inner::Hold(way) => held(way.claim(ask).await?, |hold| Held::Hold(Box::new(hold))),
-        })
+        let opened = self.fit().await?;
+        let claimed = match &opened.way {
+            Inner::Cursor(way) => way.claim(ask).await.map(|claimed| held(claimed, &opened, Held::Cursor)),
+            Inner::Lease(way) => way.claim(ask).await.map(|claimed| held(claimed, &opened, Held::Lease)),
+            Inner::Hold(way) => {
+                way.claim(ask).await.map(|claimed| held(claimed, &opened, |hold| Held::Hold(Box::new(hold))))
+            }
+        };
+        match claimed {
+            Ok(claimed) => Ok(claimed),
+            Err(error) => Err(self.told(error).await),
+        }
     }
 
     async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
-        match (&self.0, &mut hold.0) {
+        let opened = hold.opened.upgrade().ok_or(SourceError::Fenced)?;
+        match (&opened.way, &mut hold.held) {
             (Inner::Cursor(way), Held::Cursor(hold)) => way.extend(hold).await,
             (Inner::Lease(way), Held::Lease(hold)) => way.extend(hold).await,
             (Inner::Hold(way), Held::Hold(hold)) => way.extend(hold).await,
@@ -86,16 +191,22 @@ impl Source for PostgresSource {
     }
 
     async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
-        match (&self.0, &mut hold.0) {
+        let opened = hold.opened.upgrade().ok_or(SourceError::Fenced)?;
+        let settled = match (&opened.way, &mut hold.held) {
             (Inner::Cursor(way), Held::Cursor(hold)) => way.settle(hold, settlements).await,
             (Inner::Lease(way), Held::Lease(hold)) => way.settle(hold, settlements).await,
             (Inner::Hold(way), Held::Hold(hold)) => way.settle(hold, settlements).await,
             _ => Err(SourceError::Fenced),
+        };
+        match settled {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.told(error).await),
         }
     }
 
     async fn release(&self, hold: Hold) -> Result<(), SourceError> {
-        match (&self.0, hold.0) {
+        let opened = hold.opened.upgrade().ok_or(SourceError::Fenced)?;
+        match (&opened.way, hold.held) {
             (Inner::Cursor(way), Held::Cursor(hold)) => way.release(hold).await,
             (Inner::Lease(way), Held::Lease(hold)) => way.release(hold).await,
             (Inner::Hold(way), Held::Hold(hold)) => way.release(*hold).await,
@@ -104,7 +215,8 @@ impl Source for PostgresSource {
     }
 
     async fn retire(&self) -> Result<(), SourceError> {
-        match &self.0 {
+        let Some(opened) = self.opened() else { return Ok(()) };
+        match &opened.way {
             Inner::Cursor(way) => way.retire().await,
             Inner::Lease(way) => way.retire().await,
             Inner::Hold(way) => way.retire().await,
@@ -112,10 +224,11 @@ impl Source for PostgresSource {
     }
 }
 
-fn held<H>(claimed: Claimed<H>, wrap: impl FnOnce(H) -> Held) -> Claimed<Hold> {
+fn held<H>(claimed: Claimed<H>, opened: &Arc<Opened>, wrap: impl FnOnce(H) -> Held) -> Claimed<Hold> {
     match claimed {
         Claimed::Batch(Claim { hold, entries, more }) => {
-            Claimed::Batch(Claim { hold: Hold(wrap(hold)), entries, more })
+            let hold = Hold { held: wrap(hold), opened: Arc::downgrade(opened) };
+            Claimed::Batch(Claim { hold, entries, more })
         }
         Claimed::Nothing(idle) => Claimed::Nothing(idle),
         Claimed::Standby => Claimed::Standby,

@@ -2,6 +2,7 @@
 
 use postrider_core::layout::{Column, Identifier};
 use postrider_core::{Fault, Layout};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::config::Config;
@@ -9,7 +10,7 @@ use crate::fault::{Error, fault};
 use crate::session::{Param, Session};
 
 /// A table as the database has it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) oid: u32,
     /// Of a partition tree: its root and every part of it.
@@ -20,7 +21,7 @@ pub(crate) struct Table {
     pub(crate) indexes: Vec<Index>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LiveColumn {
     pub(crate) name: String,
     pub(crate) kind: Kind,
@@ -35,13 +36,31 @@ pub(crate) struct LiveColumn {
     pub(crate) words: Vec<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Index {
     /// The columns by name; an expression is an empty name.
     pub(crate) columns: Vec<String>,
     pub(crate) unique: bool,
     /// The condition of a partial one.
     pub(crate) condition: Option<String>,
+}
+
+impl LiveColumn {
+    /// Whether a word of a layout is a value of the column's type, spelled as the database spells it.
+    pub(crate) fn takes(&self, word: &str) -> bool {
+        let number = |min: i64, max: i64| {
+            word.parse::<i64>().is_ok_and(|n| (min..=max).contains(&n) && n.to_string() == word)
+        };
+        match (self.kind, &*self.declared) {
+            (Kind::Text | Kind::Other, _) => true,
+            (Kind::Enum, _) => self.words.iter().any(|label| label == word),
+            (Kind::Boolean, _) => matches!(word, "true" | "false"),
+            (Kind::Integer, "smallint") => number(i16::MIN.into(), i16::MAX.into()),
+            (Kind::Integer, "integer") => number(i32::MIN.into(), i32::MAX.into()),
+            (Kind::Integer, _) => number(i64::MIN, i64::MAX),
+            _ => false,
+        }
+    }
 }
 
 /// What a column holds, as far as reading it differs.
@@ -175,7 +194,7 @@ impl Table {
     }
 
     /// Columns that the layout maps and the table does not have: the layout's key and the column's name.
-    pub(crate) fn missing<'l>(&self, layout: &'l Layout) -> Vec<(&'static str, &'l str)> {
+    pub(crate) fn missing<'l>(&self, layout: &'l Layout) -> Vec<(&'l str, &'l str)> {
         let named = layout.columns.given().filter_map(|(key, column)| Some((key, column.name()?.as_str())));
         named.filter(|(_, name)| self.column(name).is_none()).collect()
     }
@@ -184,7 +203,12 @@ impl Table {
 /// Reads the table and refuses what cannot work in any way of claiming.
 pub(crate) async fn inspect(session: &Session, config: &Config) -> Result<Table, Fault> {
     let place = config.place();
-    let table = Table::read(session, &config.layout).await.map_err(|error| fault(&place, error))?;
+    let table = match Table::read(session, &config.layout).await {
+        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            return Err(crate::check::no_usage(session, config, error).await);
+        }
+        read => read.map_err(|error| fault(&place, error))?,
+    };
     let table = table.ok_or_else(|| crate::migrate::no_table(config))?;
     match missing_columns(config, &table) {
         Some(missing) => Err(missing),

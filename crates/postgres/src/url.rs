@@ -13,6 +13,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const UNANSWERED: Duration = Duration::from_secs(30);
 
+/// What the driver takes beside what is read here.
+const DRIVERS: [&str; 11] = [
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "application_name",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "target_session_attrs",
+    "channel_binding",
+];
+
 pub(crate) fn parse(url: &str) -> Result<Connect, Fault> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let (mut tls, mut root_certificate, mut pooled) = (Tls::Prefer, None, false);
@@ -22,6 +37,8 @@ pub(crate) fn parse(url: &str) -> Result<Connect, Fault> {
             Some(("sslmode", word)) => tls = mode(word)?,
             Some(("sslrootcert", path)) => root_certificate = Some(decoded(path).into()),
             Some(("pooler", word)) => pooled = pooler(word)?,
+            Some((name, _)) if !DRIVERS.contains(&name) => return Err(unknown(name)),
+            None => return Err(unknown(pair)),
             _ => rest.push(pair),
         }
     }
@@ -72,6 +89,19 @@ fn pooler(word: &str) -> Result<bool, Fault> {
     }
 }
 
+fn unknown(name: &str) -> Fault {
+    // What stands there may be the rest of a password with a question mark in it: only what looks like a name is shown.
+    let is_name = name.len() <= 30 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let shown = if is_name { format!("\"{name}\"") } else { "something".to_owned() };
+    refused(
+        &format!("it asks for {shown} behind its question mark, which is unknown"),
+        &format!(
+            "Known are sslmode, sslrootcert, pooler, {}; a password with special characters is percent-encoded.",
+            DRIVERS[3..].join(", ")
+        ),
+    )
+}
+
 fn refused(problem: &str, remedy: &str) -> Fault {
     Fault::new("[outbox] url", problem, remedy)
 }
@@ -108,6 +138,15 @@ mod tests {
         assert!(!connect.pooled);
         assert!(parse("postgresql://localhost/x?pooler=transaction").unwrap().pooled);
         assert_eq!(parse("postgres://localhost/x").unwrap().tls, Tls::Prefer);
+    }
+
+    #[test]
+    fn what_is_unknown_is_named() {
+        let fault = parse("postgres://app@db/shop?sslmode=disable&foo=bar").unwrap_err().to_string();
+        assert!(fault.contains("\"foo\"") && fault.contains("sslmode") && !fault.contains("bar"), "{fault}");
+        let fault = parse("postgres://app:a?Secret9@db/shop").unwrap_err().to_string();
+        assert!(!fault.contains("Secret9"), "{fault}");
+        parse("postgres://app@db/shop?connect_timeout=3&options=-c%20work_mem%3D4MB").unwrap();
     }
 
     /// F6: a fault about a URL never shows what stands in it.

@@ -3,25 +3,7 @@
 
 use postrider_core::Layout;
 use postrider_postgres::{Config, is_unreachable, migrate, open_source};
-use postrider_servers::{Options, PrivatePostgres};
-use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-
-/// An authority, and what it says of a server by this name.
-#[derive(Clone)]
-struct Certificates {
-    authority: String,
-    server: String,
-    key: String,
-}
-
-fn certificates(name: &str) -> Certificates {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
-    Certificates { authority: authority.pem(), server: server.pem(), key: key.serialize_pem() }
-}
+use postrider_servers::{Certificates, Options, PrivatePostgres};
 
 /// A server that takes nothing but TLS and a password.
 fn server(certificates: &Certificates) -> PrivatePostgres {
@@ -58,7 +40,7 @@ async fn tls_is_verified_in_full_where_it_is_asked_for() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let right = certificates("localhost");
+    let right = Certificates::of("localhost");
     let server = tokio::task::spawn_blocking({
         let right = right.clone();
         move || server(&right)
@@ -66,7 +48,7 @@ async fn tls_is_verified_in_full_where_it_is_asked_for() {
     .await
     .unwrap();
     let (authority, stranger) =
-        (write("ca.pem", &right.authority), write("stranger.pem", &certificates("localhost").authority));
+        (write("ca.pem", &right.authority), write("stranger.pem", &Certificates::of("localhost").authority));
     let at =
         |host: &str, query: &str| format!("postgres://app:hunter2@{host}:{}/postgres?{query}", server.port());
 
@@ -89,6 +71,16 @@ async fn tls_is_verified_in_full_where_it_is_asked_for() {
     }
     let missing = connects(&at("localhost", "sslmode=verify-full&sslrootcert=/none.pem")).await.unwrap_err();
     assert!(missing.to_string().contains("/none.pem"), "{missing}");
+}
+
+/// F6: a server that offers no TLS, where it is asked for, is told apart from one that does not answer.
+#[tokio::test]
+async fn a_server_without_tls_is_named() {
+    let url = postrider_servers::postgres();
+    let joint = if url.contains('?') { '&' } else { '?' };
+    let fault = connects(&format!("{url}{joint}sslmode=require")).await.unwrap_err();
+    assert!(is_unreachable(&fault) && fault.problem.contains("offers no TLS"), "{fault}");
+    assert!(fault.remedy.contains("ssl = on") && fault.remedy.contains("sslmode"), "{fault}");
 }
 
 /// A server that is not there is said to be so, with what to look at.

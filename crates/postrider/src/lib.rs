@@ -48,6 +48,7 @@
 //! | `tokio-postgres` | `postgres::Outbox`, in a tokio-postgres transaction |
 //! | `sqlx-postgres`, `diesel-async`, `sea-orm` | the same in a transaction of theirs |
 //! | `relay` | [`relay::Relay`]: the engine of `postrider run` as a task of your service, and the file sink |
+//! | `kafka` | the same with `kafka::KafkaSink`; without it no broker client is pulled in |
 
 mod chance;
 #[cfg(feature = "tokio-postgres")]
@@ -60,6 +61,8 @@ pub use postrider_core::{Draft, Envelope, Event, Fault, Key, Layout, Names, Text
 pub use postrider_derive::Event;
 #[cfg(feature = "relay")]
 pub use postrider_file as file;
+#[cfg(feature = "kafka")]
+pub use postrider_kafka as kafka;
 #[cfg(feature = "relay")]
 pub use postrider_relay as relay;
 #[cfg(feature = "rusqlite")]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use postrider_core::clock::Clock;
 use postrider_core::layout::Layout;
-use postrider_core::route::{Route, Router};
+use postrider_core::route::Route;
 use postrider_core::sink::Sink;
 use postrider_core::source::Source;
 use postrider_core::{Fault, Text};
@@ -33,7 +33,7 @@ pub struct Builder<S: Source> {
     source: S,
     sinks: Vec<(Text, Arc<dyn Sink>)>,
     routes: Vec<Route>,
-    topic: String,
+    layout: Layout,
     settings: Settings,
     clock: Arc<dyn Clock>,
     chance: Option<Chance>,
@@ -47,7 +47,7 @@ impl<S: Source> Relay<S> {
             source,
             sinks: Vec::new(),
             routes: Vec::new(),
-            topic: layout.topic.clone(),
+            layout: layout.clone(),
             settings: Settings::of(layout),
             clock: Arc::new(SystemClock::new()),
             chance: None,
@@ -101,7 +101,7 @@ impl<S: Source> Builder<S> {
         let Some((first, _)) = self.sinks.first() else {
             return Err(Fault::new("relay", "it has no sink", "Give it one with `.sink(name, sink)`."));
         };
-        let router = Arc::new(Router::new(self.routes, first.clone(), self.topic));
+        let router = Arc::new(self.layout.router(self.routes, first.clone()));
         let seed = self.clock.now().as_nanosecond();
         Ok(Relay {
             source: self.source,

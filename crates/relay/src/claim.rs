@@ -99,14 +99,19 @@ impl<'r, S: Source> Engine<'r, S> {
         Some(ask(entries_max, holds))
     }
 
-    /// Decides where each claimed entry goes, and whether it may go at all.
-    pub(crate) fn plan(&mut self, answer: ClaimAnswer<S::Hold>) {
+    /// Takes in what the source answered, and asks it for more: it reads on while these entries are planned and published.
+    pub(crate) fn claimed(&mut self, answer: ClaimAnswer<S::Hold>) -> Option<ClaimNo> {
         self.claiming = false;
         let opened = self.take_answer(answer);
-        // The source reads on while these are planned and published; but what is tried is counted first.
+        // What is tried is counted first.
         if self.breakers().calm() {
             self.claim();
         }
+        opened
+    }
+
+    /// Decides where each claimed entry goes, and whether it may go at all.
+    pub(crate) fn plan(&mut self, opened: Option<ClaimNo>) {
         if let Some(claim) = opened {
             self.plan_entries(claim);
         }
@@ -131,6 +136,8 @@ impl<'r, S: Source> Engine<'r, S> {
         }
         match claimed {
             Claimed::Batch(claim) => {
+                self.wait_for_commits(false);
+                self.wait_for_others(false);
                 self.pace.worked(now, claim.more);
                 return Some(self.take(claim, answer.asked_at));
             }
@@ -204,7 +211,11 @@ impl<'r, S: Source> Engine<'r, S> {
 
     fn claim_failed(&mut self, error: SourceError) {
         match error {
-            SourceError::Unreachable(_) => {
+            // Whoever waits for the end of the work would wait for a person.
+            SourceError::Unfit(fault) if self.relay.settings.until_empty.is_some() => {
+                self.ending.fail(fault, self.relay.clock.instant());
+            }
+            SourceError::Unreachable(_) | SourceError::Unfit(_) => {
                 let again_in = self.pace.away();
                 self.saw(&Step::SourceAway { error: &error, again_in });
                 self.pace.delay(self.now() + again_in);
@@ -219,10 +230,24 @@ impl<'r, S: Source> Engine<'r, S> {
         if std::mem::replace(&mut self.full, idle.full) != idle.full {
             self.saw(&Step::Full(idle.full));
         }
+        let is_done = !held && self.claims.is_empty();
+        self.wait_for_commits(is_done && idle.gaps_open > 0);
+        self.wait_for_others(is_done && idle.elsewhere);
         // What is parked behind a limit waits for an operator: there is nothing left to do for a relay.
-        let nothing_left = !held && idle.gaps_open == 0 && self.claims.is_empty();
-        if nothing_left && self.relay.settings.until_empty.is_some() {
+        if is_done && idle.gaps_open == 0 && !idle.elsewhere && self.relay.settings.until_empty.is_some() {
             self.ending.empty(self.relay.clock.instant());
+        }
+    }
+
+    fn wait_for_commits(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.waits_for_commits, waits) != waits {
+            self.saw(&Step::WaitsForCommits(waits));
+        }
+    }
+
+    fn wait_for_others(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.waits_for_others, waits) != waits {
+            self.saw(&Step::WaitsForOthers(waits));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a running relay has in hand. The verbs that change it are in the files named after them.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -32,6 +33,8 @@ pub(crate) struct Engine<'r, S: Source> {
     pub(crate) breakers: Arc<Mutex<Breakers>>,
     pub(crate) shipments: Shipments,
     pub(crate) work: FuturesUnordered<BoxFuture<'r, Woke<S::Hold>>>,
+    /// What was done before it was waited for.
+    pub(crate) early: VecDeque<Woke<S::Hold>>,
     pub(crate) verdicts: mpsc::UnboundedReceiver<(ShipmentNo, Vec<(usize, Verdict)>)>,
     pub(crate) hand: mpsc::UnboundedSender<(ShipmentNo, Vec<(usize, Verdict)>)>,
     pub(crate) pace: Pace,
@@ -39,6 +42,9 @@ pub(crate) struct Engine<'r, S: Source> {
     pub(crate) standby: Option<bool>,
     /// Whether the source's reading is stopped by a limit on what is parked.
     pub(crate) full: bool,
+    /// Whether nothing is left but ids that may still commit.
+    pub(crate) waits_for_commits: bool,
+    pub(crate) waits_for_others: bool,
     /// Since when the broker has given nothing but faults.
     pub(crate) away_since: Option<Instant>,
     pub(crate) ending: Ending,
@@ -65,12 +71,15 @@ impl<'r, S: Source> Engine<'r, S> {
             breakers: Arc::new(Mutex::new(breakers)),
             shipments: Shipments::default(),
             work: FuturesUnordered::new(),
+            early: VecDeque::new(),
             verdicts,
             hand,
             pace: Pace::new(relay.settings.poll, relay.clock.instant()),
             claiming: false,
             standby: None,
             full: false,
+            waits_for_commits: false,
+            waits_for_others: false,
             away_since: None,
             ending: Ending::default(),
             summary: Summary::default(),

@@ -42,6 +42,9 @@ impl<S: Source> Engine<'_, S> {
             *in_company = shipment.tickets.iter().filter(|other| other.topic == ticket.topic).count() > 1;
             *shipment.companies.entry(ticket.topic).or_default() += usize::from(*in_company);
         }
+        if let Verdict::Refusal(Refusal::Unknown(Silence::Broker { .. })) = &verdict {
+            shipment.unanswered += 1;
+        }
         match &verdict {
             Verdict::Receipt => shipment.receipts += 1,
             Verdict::Refusal(Refusal::Busy { .. } | Refusal::Unknown(Silence::Broker { .. })) => {
@@ -63,7 +66,16 @@ impl<S: Source> Engine<'_, S> {
             Verdict::Receipt => 0.0,
             Verdict::Refusal(_) => (self.relay.chance.lock().unwrap_or_else(PoisonError::into_inner))(),
         };
-        let Judgement { settlement, signal } = judge(entry, verdict, &self.relay.settings.retry, chance);
+        let Judgement { mut settlement, mut signal } =
+            judge(entry, verdict, &self.relay.settings.retry, chance);
+        if let Verdict::Refusal(Refusal::Busy { scope: Scope::Partition, reason }) = verdict {
+            // Its keys wait as long as behind a breaker of its own. The topic's would let nothing through but trials, and the
+            // trials would be these entries, over and over: one partition would hold the others.
+            let after = self.relay.settings.breaker.open;
+            settlement = Settlement::Postponed { after, reason: reason.clone() };
+            signal = Signal::Silent;
+            self.away_since.get_or_insert(now);
+        }
         let to = self.destination(ticket.topic);
         match verdict {
             Verdict::Receipt => self.saw(&Step::Published { entry, to }),
@@ -115,9 +127,6 @@ impl<S: Source> Engine<'_, S> {
         let Some(mut shipment) = self.shipments.open.remove(&number) else { return };
         let silent: Vec<usize> =
             (0..shipment.answered.len()).filter(|index| !shipment.answered[*index]).collect();
-        if !silent.is_empty() {
-            self.saw(&Step::Overdue { sink: self.sink_name(shipment.sink), entries: silent.len() });
-        }
         let now = self.now();
         for index in silent {
             let verdict = if self.ending.stopping() {
@@ -129,6 +138,9 @@ impl<S: Source> Engine<'_, S> {
                 }
             };
             self.judge_one(&mut shipment, index, Verdict::Refusal(Refusal::Unknown(verdict)), now);
+        }
+        if shipment.unanswered > 0 {
+            self.saw(&Step::Overdue { sink: self.sink_name(shipment.sink), entries: shipment.unanswered });
         }
         let lane = &mut self.lanes[shipment.sink.0];
         lane.calls -= 1;

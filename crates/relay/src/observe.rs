@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use postrider_core::breaker::Circuit;
 use postrider_core::route::Destination;
+use postrider_core::source::SourceError;
 use postrider_core::{Entry, EntryId, Refusal, Settlement};
 
 /// Sees each step as it happens. Called on the relay's own task: be quick.
@@ -70,6 +71,11 @@ pub enum Step<'a> {
     },
     /// So much is parked that the source reads no further (`true`), or it does again (`false`); said once per change.
     Full(bool),
+    /// Nothing is left but ids that were drawn and may still commit (`true`), or something is (`false`); said once per change.
+    WaitsForCommits(bool),
+    /// Nothing is left but what other relays or transactions have in their hands (`true`), or something is (`false`); said once
+    /// per change.
+    WaitsForOthers(bool),
     /// An open circuit stopped a batch: this entry and what follows it go back unattempted.
     Halted {
         /// The sink.
@@ -94,13 +100,13 @@ pub enum Step<'a> {
         /// Its entries that were not settled.
         entries: usize,
     },
-    /// The database does not answer.
+    /// The database does not answer, or the table or a right on it is not as it must be.
     SourceAway {
-        /// What it said.
-        error: &'a dyn std::error::Error,
+        /// Which of the two, and what it said.
+        error: &'a SourceError,
         /// When it is asked again.
         again_in: Duration,
     },
-    /// The database answers again.
+    /// The database answers again, and as it should.
     SourceBack,
 }

@@ -39,6 +39,8 @@ pub(crate) struct Shipment {
     pub(crate) receipts: usize,
     /// Verdicts that speak of the broker's faults.
     pub(crate) faults: usize,
+    /// Messages that were sent and got no answer.
+    pub(crate) unanswered: usize,
     /// Messages of a topic that were refused together.
     pub(crate) companies: HashMap<TopicNo, usize>,
     pub(crate) granted: Arc<[AtomicBool]>,
@@ -223,6 +225,7 @@ impl<'r, S: Source> Engine<'r, S> {
                 tickets,
                 receipts: 0,
                 faults: 0,
+                unanswered: 0,
                 companies: HashMap::new(),
                 granted,
                 abort,

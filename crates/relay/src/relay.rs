@@ -76,7 +76,11 @@ impl<S: Source> Relay<S> {
             engine.extend();
             engine.claim();
             match engine.wake(stop).await {
-                Woke::Claimed(claimed) => engine.plan(claimed),
+                Woke::Claimed(answer) => {
+                    let claim = engine.claimed(answer);
+                    engine.stir().await;
+                    engine.plan(claim);
+                }
                 Woke::Verdicts(shipment, verdicts) => engine.judge(shipment, verdicts),
                 Woke::Published(shipment) => engine.published(shipment),
                 Woke::Settled(settled) => engine.settled(settled),

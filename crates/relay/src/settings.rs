@@ -35,7 +35,7 @@ pub enum Poll {
     Adaptive {
         /// The wait after a claim that brought something.
         busy: Duration,
-        /// The longest wait.
+        /// The longest wait; twice that after ten seconds without an entry.
         idle: Duration,
     },
     /// At the layout's own interval.

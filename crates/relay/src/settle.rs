@@ -90,8 +90,12 @@ impl<S: Source> Engine<'_, S> {
         match result {
             Ok(()) => self.written(number, hold, &settlements),
             // A release without an answer: what was settled may or may not be; the source hands out what is not.
-            Err(SourceError::Unreachable(_)) if hold.is_none() => self.close(number),
-            Err(error @ SourceError::Unreachable(_)) => {
+            Err(SourceError::Unreachable(_) | SourceError::Unfit(_)) if hold.is_none() => self.close(number),
+            Err(SourceError::Unfit(fault)) if self.relay.settings.until_empty.is_some() => {
+                self.void(number);
+                self.ending.fail(fault, self.relay.clock.instant());
+            }
+            Err(error @ (SourceError::Unreachable(_) | SourceError::Unfit(_))) => {
                 let again_in = self.pace.away();
                 self.saw(&Step::SourceAway { error: &error, again_in });
                 let again_at = self.now() + again_in;
@@ -171,7 +175,7 @@ impl<S: Source> Engine<'_, S> {
                 claim.valid_until = asked_at + ttl;
                 claim.extend_at = asked_at + ttl / 3;
             }
-            Err(SourceError::Unreachable(_)) => claim.extend_at = now + (ttl / 10),
+            Err(SourceError::Unreachable(_) | SourceError::Unfit(_)) => claim.extend_at = now + (ttl / 10),
             Err(SourceError::Fenced) => self.void(number),
             Err(SourceError::Broken(fault)) => {
                 self.void(number);

@@ -16,6 +16,9 @@ use crate::publish::ShipmentNo;
 use crate::settle::{ExtendAnswer, SettleAnswer};
 use crate::stop::{Stop, Waiter};
 
+/// How often others on the same thread go first: the second time, what the first has set going is sent off.
+const STIR_ROUNDS: usize = 2;
+
 /// Why a relay woke.
 pub(crate) enum Woke<H> {
     Claimed(ClaimAnswer<H>),
@@ -45,6 +48,9 @@ impl<S: Source> Engine<'_, S> {
             if !stopping && stop.poll_asked(Waiter::Relay, cx).is_ready() {
                 return Poll::Ready(Woke::Stopped);
             }
+            if let Some(woke) = self.early.pop_front() {
+                return Poll::Ready(woke);
+            }
             if let Poll::Ready(Some((shipment, verdicts))) = self.verdicts.poll_next_unpin(cx) {
                 return Poll::Ready(Woke::Verdicts(shipment, verdicts));
             }
@@ -64,6 +70,25 @@ impl<S: Source> Engine<'_, S> {
             }
         })
         .await
+    }
+
+    /// Lets whatever is under way go on before a longer stretch of work: calls that waited for the source's last answer are
+    /// made, and a driver's own task sends them off, so that the database works while the relay does. What is done by then is
+    /// taken up when the relay wakes next.
+    pub(crate) async fn stir(&mut self) {
+        let mut rounds = 0;
+        poll_fn(|cx| {
+            while let Poll::Ready(Some(woke)) = self.work.poll_next_unpin(cx) {
+                self.early.push_back(woke);
+            }
+            rounds += 1;
+            if rounds > STIR_ROUNDS {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
     }
 
     /// When something must be done even if nothing happens.

@@ -23,10 +23,10 @@ pub fn pgbouncer() -> Option<String> {
     find("POSTRIDER_TEST_PGBOUNCER_URL")
 }
 
-/// The addresses of Kafka's brokers, `host:port` with commas between, if there are any.
+/// The addresses of Kafka's brokers, `host:port` with commas between. Panics when there are none.
 #[must_use]
-pub fn kafka() -> Option<String> {
-    find("POSTRIDER_TEST_KAFKA")
+pub fn kafka() -> String {
+    needed("POSTRIDER_TEST_KAFKA")
 }
 
 /// The URL of Redis, if there is one.
@@ -52,7 +52,7 @@ pub(crate) fn needed(key: &str) -> String {
     find(key).unwrap_or_else(|| {
         panic!(
             "{key} is not set and no file target/services/env has it: run the tests by `cargo xtask test`, \
-             or `cargo xtask services up postgres` first"
+             or `cargo xtask services up` first"
         )
     })
 }

@@ -1,16 +1,24 @@
 //! Real servers for tests. `cargo xtask test` brings up what they need; `cargo xtask services up` does it by hand.
 //!
-//! - [`postgres`], [`postgres15`], [`pgbouncer`]: where the shared servers are. Take a [`Database`] of your own on them.
-//!   [`kafka`], [`redis`], [`mariadb`] and [`mysql`] are there when somebody has brought them up.
+//! - [`postgres`], [`postgres15`], [`pgbouncer`], [`kafka`]: where the shared servers are. Take a [`Database`] of your own
+//!   on them, or a `Topic` (by the feature `kafka`). [`redis`], [`mariadb`] and [`mysql`] are there when somebody has
+//!   brought them up.
 //! - [`PrivatePostgres`]: a server of the test's own, to be killed and started again.
+//! - [`PrivateKafka`]: a cluster of the test's own, to be killed, frozen, cut off and started again.
 //! - [`Door`]: stands before a server, and can be closed, cut, stalled and slowed.
 #![allow(clippy::disallowed_methods, reason = "a test tool waits for real servers by the real clock")]
 
 mod address;
+#[cfg(feature = "kafka")]
+mod admin;
+mod certificates;
 mod copy;
 mod database;
 mod door;
 mod folder;
+mod kafka;
+#[path = "../../../xtask/src/services/kafka_node.rs"]
+mod kafka_node;
 mod keeper;
 mod own_port;
 mod pipe;
@@ -22,6 +30,8 @@ mod private;
 #[path = "../../../xtask/src/services/process.rs"]
 mod process;
 mod sql;
+#[cfg(feature = "kafka")]
+mod topic;
 mod url;
 #[allow(dead_code, reason = "shared with xtask, which uses the rest")]
 #[path = "../../../xtask/src/services/user.rs"]
@@ -29,8 +39,12 @@ mod user;
 mod wait;
 
 pub use address::{kafka, mariadb, mysql, pgbouncer, postgres, postgres15, redis};
+pub use certificates::Certificates;
 pub use database::Database;
 pub use door::Door;
+pub use kafka::{KafkaListener, KafkaOptions, PrivateKafka, kafka_tool};
 pub use private::{Options, PrivatePostgres};
 pub use sql::{Rows, SqlError, query};
+#[cfg(feature = "kafka")]
+pub use topic::{Partition, Record, Topic, topic_name};
 pub use wait::until;

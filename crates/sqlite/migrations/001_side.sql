@@ -87,7 +87,7 @@ create table "{side}reports" (
     role       text    not null,           -- active, standby or stopped
     published  integer not null,           -- since it started
     per_second real    not null,
-    circuits   text    not null,           -- those that are not closed: [[sink, topic, circuit, since], …]
+    circuits   text    not null,           -- those that are not closed: [[sink, topic, circuit, since], ...]
     trouble    text,                       -- what last went wrong
     trouble_at integer,
     primary key (outbox, holder)

@@ -38,6 +38,9 @@ fn examine(config: &Config) -> Result<Vec<Finding>, Fault> {
     if let Some(missing) = missing_columns(config, &table) {
         return Err(missing);
     }
+    if let Some(unfit) = config.start.and_then(|start| start.fits(&config.layout, &place).err()) {
+        found(Weight::Fault, unfit);
+    }
     if side_version(&connection, &config.layout).map_err(failed)? < SIDE_VERSION {
         found(Weight::Fault, no_side(config));
     }

@@ -107,6 +107,13 @@ impl Config {
                 "Add a status column and map it, or use way = \"cursor\" on an id that counts.",
             ));
         }
+        if way == Way::Lease && !self.layout.shows_dead() {
+            return Err(Fault::new(
+                self.place(),
+                "status.dead is missing, and on SQLite a status table needs a word for entries that are given up",
+                "Give the word that the table has for it, such as \"FAILED\".",
+            ));
+        }
         if self.layout.sides != SideTables::default() {
             return Err(Fault::new(
                 self.place(),

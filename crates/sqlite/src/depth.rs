@@ -81,7 +81,7 @@ impl Counter<'_> {
         let Some(id) = id.flatten() else { return Ok(None) };
         let mut oldest = None;
         let only = Filter { ids: vec![id], ..Filter::default() };
-        self.view.each(self.connection, self.standing, &only, |listed| oldest = Some(listed.time))?;
+        self.view.each(self.connection, self.standing, &only, |listed| oldest = listed.time)?;
         Ok(oldest)
     }
 
@@ -145,6 +145,7 @@ fn of_status(count: &impl Fn(&str) -> u64) -> Depth {
         leased: count("leased"),
         dead: count("dead"),
         published: count("published"),
+        unknown: count("unknown"),
         ..Depth::default()
     }
 }

@@ -14,7 +14,11 @@ pub(crate) fn source_error(place: &str, error: rusqlite::Error) -> SourceError {
             Fault::new(place, "the database is locked or cannot be read or written", "It is tried again; if it lasts, look for a process that keeps a transaction open, and for a full disk.").caused_by(error),
         );
     }
-    SourceError::Broken(fault(place, error))
+    match code {
+        // A table or a column that is not there (any more).
+        Some(ErrorCode::Unknown) => SourceError::Unfit(fault(place, error)),
+        _ => SourceError::Broken(fault(place, error)),
+    }
 }
 
 /// What an operator is told of an error that does not pass.

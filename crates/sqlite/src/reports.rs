@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postrider_core::breaker::Circuit;
 use postrider_core::limits::REPORT_KEPT;
-use postrider_core::report::{Report, Reported, Role, Tripped, Trouble};
+use postrider_core::report::{Report, Reported, Role, Trouble};
 use rusqlite::{Connection, Row, TransactionBehavior};
-use serde_json::{Value, json};
 
 use crate::connection::{Durable, set_durable};
 use crate::run::{all, execute};
@@ -72,7 +70,7 @@ impl Reports {
                 &report.role.word(),
                 &i64::try_from(report.published).unwrap_or(i64::MAX),
                 &report.per_second,
-                &Value::from_iter(report.circuits.iter().map(circuit)).to_string(),
+                &report.circuits_text(),
                 &trouble.map(|trouble| &*trouble.reason),
                 &trouble.map(|trouble| trouble.at.as_microsecond()),
             ],
@@ -88,36 +86,15 @@ fn oldest(now: Timestamp) -> i64 {
 
 fn reported(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Reported> {
     let time = |us: i64| Timestamp::from_microsecond(us).unwrap_or_default();
-    let circuits: Value = serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default();
     let trouble = row.get::<_, Option<String>>(6)?.zip(row.get::<_, Option<i64>>(7)?);
     let report = Report {
         holder: row.get(0)?,
-        role: role(&row.get::<_, String>(2)?),
+        role: Role::of(&row.get::<_, String>(2)?),
         published: u64::try_from(row.get::<_, i64>(3)?).unwrap_or_default(),
         per_second: row.get(4)?,
-        circuits: circuits.as_array().into_iter().flatten().filter_map(tripped).collect(),
+        circuits: Report::circuits_from(&row.get::<_, String>(5)?),
         trouble: trouble.map(|(reason, at)| Trouble { reason: reason.into(), at: time(at) }),
     };
     let age = Duration::try_from(now.duration_since(time(row.get(1)?))).unwrap_or_default();
     Ok(Reported { report, age })
-}
-
-fn role(word: &str) -> Role {
-    [Role::Active, Role::Standby].into_iter().find(|role| role.word() == word).unwrap_or(Role::Stopped)
-}
-
-fn circuit(tripped: &Tripped) -> Value {
-    json!([&*tripped.sink, tripped.topic.as_deref(), tripped.circuit.word(), tripped.since.as_microsecond()])
-}
-
-/// None where another version wrote something else.
-fn tripped(value: &Value) -> Option<Tripped> {
-    let [sink, topic, word, since] = value.as_array()?.as_slice() else { return None };
-    let circuits = [Circuit::Open, Circuit::HalfOpen];
-    Some(Tripped {
-        sink: sink.as_str()?.into(),
-        topic: topic.as_str().map(Into::into),
-        circuit: circuits.into_iter().find(|circuit| word.as_str() == Some(circuit.word()))?,
-        since: Timestamp::from_microsecond(since.as_i64()?).ok()?,
-    })
 }

@@ -34,7 +34,8 @@ impl SavedSql {
             Ok(ParkedRange { kind, first: row.get(2)? })
         })?;
         let (position, _) = self.position(connection, sql)?;
-        Ok(Saved { position, gaps: Vec::new(), exceptions: self.exceptions(connection, sql)?, ranges })
+        let exceptions = self.exceptions(connection, sql)?;
+        Ok(Saved { position, exceptions, ranges, ..Saved::default() })
     }
 
     pub(crate) fn exceptions(

@@ -123,7 +123,9 @@ impl Scanner<'_> {
                 let due_in = Duration::try_from(self.now.duration_until(due)).unwrap_or_default();
                 found.idle.due_in = Some(found.idle.due_in.map_or(due_in, |known| known.min(due_in)));
                 // What this holder has in hand it may have more of: the relay decides what is in flight.
-                let holds_back = self.keeps_order && !self.is_held(row)?;
+                let is_held = self.is_held(row)?;
+                found.idle.elsewhere |= is_held;
+                let holds_back = self.keeps_order && !is_held;
                 page.items.extend(if holds_back { self.key(row)? } else { None }.map(Item::Waiting));
             } else {
                 let retries = count(row, state::RETRIES)?.unwrap_or(0);

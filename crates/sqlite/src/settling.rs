@@ -66,7 +66,14 @@ impl<'a> Settling<'a> {
             }
             Settlement::Dead { retries, reason } => {
                 self.buries = true;
-                self.add_returned(row, &words.dead, Some(*retries), None, Some(&reason.0), self.holds_key());
+                self.add_returned(
+                    row,
+                    words.dead.as_deref().unwrap_or_default(),
+                    Some(*retries),
+                    None,
+                    Some(&reason.0),
+                    self.holds_key(),
+                );
             }
             Settlement::Released => {
                 let word = if row.retries > 0 { words.waiting() } else { &words.pending };

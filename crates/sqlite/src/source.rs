@@ -26,6 +26,7 @@ use crate::table::inspect;
 /// When the file is not there or is no database, the table does not fit its layout, or where to begin is not said.
 pub fn open_source(config: &Config, clock: Arc<dyn Clock>) -> Result<SqliteSource, Fault> {
     config.validate()?;
+    config.start.map_or(Ok(()), |start| start.fits(&config.layout, &config.place()))?;
     let opened = Opened::new(config, clock.now())?;
     let state = State { config: config.clone(), clock, files: 1, opened: Some(opened) };
     let worker = Worker::start("postrider-sqlite", config.place(), state)?;

@@ -229,21 +229,19 @@ impl Desk {
         reason: &str,
         dry_run: bool,
     ) -> rusqlite::Result<u64> {
-        if filter.state.is_some_and(|state| state != verb.of()) {
-            return Ok(0);
-        }
-        let filter = Filter { state: Some(verb.of()), ..filter.clone() };
         let behavior = if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
         let transaction = self.connection.transaction_with_behavior(behavior)?;
         let standing = self.view.standing(&transaction, now)?;
         let (mut chosen, mut count) = (Vec::new(), 0);
-        self.view.each(&transaction, &standing, &filter, |listed| {
-            count += 1;
-            // A dry run may count more than there is room for.
-            if !dry_run {
-                chosen.push(listed.id);
-            }
-        })?;
+        for filter in filter.for_verb(verb.of()) {
+            self.view.each(&transaction, &standing, &filter, |listed| {
+                count += 1;
+                // A dry run may count more than there is room for.
+                if !dry_run {
+                    chosen.push(listed.id);
+                }
+            })?;
+        }
         if chosen.is_empty() {
             return Ok(count);
         }

@@ -73,7 +73,7 @@ impl Table {
     }
 
     /// Columns that the layout maps and the table does not have: the layout's key and the column's name.
-    pub(crate) fn missing<'l>(&self, layout: &'l Layout) -> Vec<(&'static str, &'l str)> {
+    pub(crate) fn missing<'l>(&self, layout: &'l Layout) -> Vec<(&'l str, &'l str)> {
         let named = layout.columns.given().filter_map(|(key, column)| Some((key, column.name()?.as_str())));
         named.filter(|(_, name)| self.column(name).is_none()).collect()
     }

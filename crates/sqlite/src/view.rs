@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use postrider_core::layout::TimeForm;
 use postrider_core::route::matches;
 use postrider_core::rows::{Batch, Decoder};
-use postrider_core::store::{Filter, Listed, Shown};
+use postrider_core::store::{Filter, Listed, Shown, unknown_status};
 use postrider_core::{Entry, EntryId, State, Text};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row};
@@ -141,6 +141,7 @@ impl View {
             ValueRef::Text(b"leased") => State::Leased,
             ValueRef::Text(b"published") => State::Published,
             ValueRef::Text(b"dead") => State::Dead,
+            ValueRef::Text(b"unknown") => State::Unknown,
             _ => return Ok(None),
         };
         let number = |at| {
@@ -161,9 +162,12 @@ impl View {
             key: entry.key.clone(),
             state,
             retries,
-            time: entry.envelope.time,
+            time: entry.envelope.known_time(),
             not_before: due.filter(|_| state == State::Pending),
-            error: text(row, seen::ERROR)?,
+            error: match state {
+                State::Unknown => Some(unknown_status(word(row, seen::STATUS)?.as_deref())),
+                _ => text(row, seen::ERROR)?,
+            },
         };
         Ok(Some((listed, entry)))
     }
@@ -180,17 +184,28 @@ impl View {
 
 /// Everything that SQL does not decide.
 fn chooses(filter: &Filter, listed: &Listed, now: Timestamp) -> bool {
-    let age = std::time::Duration::try_from(listed.time.duration_until(now)).unwrap_or_default();
+    let age =
+        listed.time.map(|time| std::time::Duration::try_from(time.duration_until(now)).unwrap_or_default());
     filter.state.is_none_or(|state| state == listed.state)
         && filter.event_type.as_ref().is_none_or(|pattern| matches(pattern, &listed.event_type))
         && filter.is_of_key(listed.key.as_ref())
-        && filter.older_than.is_none_or(|span| age > span)
-        && filter.newer_than.is_none_or(|span| age < span)
+        && filter.older_than.is_none_or(|span| age.is_some_and(|age| age > span))
+        && filter.newer_than.is_none_or(|span| age.is_some_and(|age| age < span))
 }
 
 fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Text>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Text(text) => std::str::from_utf8(text).ok().map(Text::from),
         _ => None,
+    })
+}
+
+/// A status, whatever its type.
+fn word(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
     })
 }

@@ -15,7 +15,7 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, String> {
             if !(1..=9).contains(&brokers) {
                 return Err(format!("a cluster has 1 to 9 brokers, not {brokers}"));
             }
-            up(&named(args.words()?, &[Service::Postgres])?, brokers)
+            up(&named(args.words()?, &Service::NEEDED)?, brokers)
         }
         Some("down") => down(args.words()?),
         Some("status") => args.none().and_then(|()| status()),

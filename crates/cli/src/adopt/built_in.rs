@@ -47,7 +47,7 @@ fn has_its_columns(table: &Described, layout: &Layout) -> bool {
 
 fn has_its_words(status: &DescribedColumn, layout: &Layout) -> bool {
     let Some(words) = &layout.status else { return false };
-    let known = [Some(&words.pending), words.leased.as_ref(), words.published.as_ref(), Some(&words.dead)];
+    let known = [Some(&words.pending), words.leased.as_ref(), words.published.as_ref(), words.dead.as_ref()];
     status.holds == Holds::Text
         && status.words.iter().chain(&status.default).all(|word| known.contains(&Some(word)))
 }

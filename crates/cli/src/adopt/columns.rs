@@ -82,7 +82,16 @@ impl<'t> Found<'t> {
             });
             found.parts.extend(column.map(|column| (part, column)));
         }
+        // A flag that says "published" is a status of two words.
+        if found.get("status").is_none() && !found.unclear_status() {
+            let flag = table.columns.iter().find(|column| column.holds == Holds::Boolean && is_flag(column));
+            found.parts.extend(flag.map(|column| ("status", column)));
+        }
         found
+    }
+
+    fn unclear_status(&self) -> bool {
+        self.table.columns.iter().any(|column| is_called("status", column))
     }
 
     /// Whether it has what no outbox is without.
@@ -107,24 +116,15 @@ impl<'t> Found<'t> {
 
     /// Columns that are called like a part but hold something that is not to be guessed.
     pub(super) fn unclear(&self) -> Vec<String> {
-        let called = |part: &str, column: &DescribedColumn| {
-            USUAL
-                .iter()
-                .any(|(known, names, _)| *known == part && names.contains(&bare(&column.name).as_str()))
-        };
         let mut unclear = Vec::new();
         for column in self.table.columns.iter().filter(|column| !self.takes(column)) {
             let DescribedColumn { name, declared, .. } = column;
-            if self.get("status").is_none() && called("status", column) {
+            if self.get("status").is_none() && is_called("status", column) {
                 unclear.push(format!(
-                    "column \"{name}\" is a {declared}: which of its values means pending, published or dead is not to be guessed, \
-                     and a layout's status is a text or an enum"
+                    "column \"{name}\" is a {declared}: which of its values means pending, published or dead is not to be guessed; \
+                     [status] says it, as in pending = \"0\""
                 ));
-            } else if column.holds == Holds::Boolean && FLAGS.contains(&bare(name).as_str()) {
-                unclear.push(format!(
-                    "column \"{name}\" is a {declared}: a layout's status is a text or an enum"
-                ));
-            } else if self.get("time").is_none() && called("time", column) {
+            } else if self.get("time").is_none() && is_called("time", column) {
                 unclear.push(format!(
                     "column \"{name}\" is a {declared}: say whether it counts seconds, milliseconds or microseconds, \
                      as in time = {{ column = \"{name}\", as = \"unix_ms\" }}"
@@ -137,6 +137,15 @@ impl<'t> Found<'t> {
     fn takes(&self, column: &DescribedColumn) -> bool {
         self.parts.iter().any(|(_, taken)| taken.name == column.name)
     }
+}
+
+fn is_called(part: &str, column: &DescribedColumn) -> bool {
+    let name = bare(&column.name);
+    USUAL.iter().any(|(known, names, _)| *known == part && names.contains(&name.as_str()))
+}
+
+fn is_flag(column: &DescribedColumn) -> bool {
+    FLAGS.contains(&bare(&column.name).as_str())
 }
 
 /// `Event_Type`, `eventType` and `EVENTTYPE` are called the same.

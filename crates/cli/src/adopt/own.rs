@@ -93,8 +93,8 @@ fn text(
         ));
     }
     if found.get("time").is_none() {
-        text.push_str(&format!("{:14} = {{ now = true }}    # the time of claiming\n", "time"));
-        told.push("It has no column for the event's time: the time of claiming is taken.".into());
+        text.push_str(&format!("{:14} = {{ none = true }}    # events are sent without a time\n", "time"));
+        told.push("It has no column for the event's time: events are sent without one.".into());
     }
     if !states.is_empty() {
         text.push_str("\n[status]\n");

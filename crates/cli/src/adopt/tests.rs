@@ -54,8 +54,8 @@ fn a_status_table_is_mapped_by_how_its_columns_are_called() {
     );
     let words = layout.status.unwrap();
     assert_eq!(
-        (&*words.pending, words.published.as_deref(), &*words.dead),
-        ("Pending", Some("Sent"), "Failed")
+        (&*words.pending, words.published.as_deref(), words.dead.as_deref()),
+        ("Pending", Some("Sent"), Some("Failed"))
     );
     assert!(adopted.told[0].contains("Pending = pending"), "{:?}", adopted.told);
     assert!(adopted.told[1].contains("Odd"), "{:?}", adopted.told);
@@ -71,9 +71,6 @@ fn what_is_not_to_be_guessed_is_said() {
     let mut numbers = status_table(&[]);
     numbers.columns[5].holds = Holds::Integer;
     assert!(said(&numbers).contains("column \"Status\" is a text: which of its values means pending"));
-    let mut flag = status_table(&[]);
-    flag.columns[5] = column("processed", Holds::Boolean);
-    assert!(said(&flag).contains("column \"processed\" is a boolean"));
     let mut ticks = status_table(&["NEW", "SENT", "FAILED"]);
     ticks.columns[4].holds = Holds::Integer;
     assert!(said(&ticks).contains("as = \"unix_ms\""));
@@ -82,6 +79,18 @@ fn what_is_not_to_be_guessed_is_said() {
     assert!(said(&bare).contains("nothing says what is published"));
     bare.columns.remove(1);
     assert!(said(&bare).contains("an entry's type"));
+}
+
+/// F1: a flag is a status of two words; that an entry is dead is kept beside the table.
+#[test]
+fn a_flag_says_what_is_published() {
+    let mut flag = status_table(&[]);
+    flag.columns[5] = column("processed", Holds::Boolean);
+    let adopted = adopt(&flag, &[]).unwrap();
+    let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+    let words = Layout::parse("x", text.as_bytes()).unwrap().status.unwrap();
+    assert_eq!((&*words.pending, words.published.as_deref(), words.dead), ("false", Some("true"), None));
+    assert!(adopted.told[0].contains("false = pending, true = published"), "{:?}", adopted.told);
 }
 
 /// F1: an append-only table is a cursor, which has to be told where to begin.

@@ -1,6 +1,6 @@
 //! Which word of a status column means what.
 
-use postrider_postgres::DescribedColumn;
+use postrider_postgres::{DescribedColumn, Holds};
 
 /// A state, and the words that are usual for it.
 const USUAL: [(&str, &[&str]); 5] = [
@@ -19,6 +19,9 @@ type Sorted = (Vec<(&'static str, String)>, Vec<String>);
 
 /// Sorts the words; an error says which state has none.
 pub(super) fn words(status: &DescribedColumn) -> Result<Sorted, String> {
+    if status.holds == Holds::Boolean {
+        return Ok((vec![("pending", "false".into()), ("published", "true".into())], Vec::new()));
+    }
     let mut known = status.words.clone();
     known.extend(status.default.clone().filter(|word| !status.words.contains(word)));
     let mut found = Vec::new();

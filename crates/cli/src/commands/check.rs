@@ -8,6 +8,7 @@ use crate::config::secret::scrub;
 use crate::exit::{Code, Failure};
 use crate::output::{data, json, tell};
 use crate::shown::{VALUE_CHARS_MAX, shown};
+use crate::sinks::kafka;
 use crate::{layout, outbox, sinks};
 
 /// Tests the configuration, the database and the broker, and names each fault with its remedy.
@@ -51,12 +52,17 @@ struct Told {
 pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Result<(), Failure> {
     // A layout that cannot be read, or a sink that cannot even be made, is a fault of the configuration.
     let layout = layout::load(config)?;
-    let sinks = sinks::open(config, clock)?;
-    let mut all = vec![Tested::new("layout", layout.name), test_outbox(config).await?];
+    let sinks = sinks::open(config, &layout, clock)?;
+    let mut all = vec![Tested::new("layout", layout.name.clone()), test_outbox(config).await?];
     for (sink, (name, opened)) in config.sinks.iter().zip(&sinks) {
         let mut tested = Tested::new("sink", format!("{name} ({})", sink.url));
         if let Err(fault) = opened.probe().await {
             tested.found(Weight::Fault, fault, Code::Broker);
+        } else if kafka::is_kafka(sink) {
+            let findings = kafka::examine(sink, config, &layout).await;
+            for Finding { weight, fault } in findings.map_err(|fault| Failure::new(Code::Usage, fault))? {
+                tested.found(weight, fault, Code::Found);
+            }
         }
         all.push(tested);
     }

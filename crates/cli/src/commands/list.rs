@@ -18,6 +18,7 @@ const LIMIT: u64 = 100;
 Examples:
   postrider list                                what is in the outbox
   postrider list --state dead                   what was given up
+  postrider list --state unknown                what has a status that is none of the layout's words
   postrider list --type 'shop.order.*' --older-than 5m
   postrider list --key 17 --json | jq .id       one JSON object per line")]
 pub(crate) struct Args {
@@ -38,7 +39,7 @@ pub(crate) struct Line<'a> {
     key: Option<String>,
     state: &'static str,
     retries: u32,
-    time: String,
+    time: Option<String>,
     not_before: Option<String>,
     error: Option<&'a str>,
 }
@@ -68,7 +69,7 @@ pub(crate) fn line(listed: &Listed) -> Line<'_> {
         key: listed.key.as_ref().map(ToString::to_string),
         state: listed.state.word(),
         retries: listed.retries,
-        time: listed.time.to_string(),
+        time: listed.time.map(|time| time.to_string()),
         not_before: listed.not_before.map(|time| time.to_string()),
         error: listed.error.as_deref(),
     }
@@ -83,7 +84,7 @@ fn text(listed: &[Listed], now: Timestamp) -> String {
                 entry.state.word().to_owned(),
                 entry.event_type.to_string(),
                 entry.key.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-                human::span(human::age(entry.time, now)),
+                entry.time.map_or_else(|| "-".to_owned(), |time| human::span(human::age(time, now))),
                 entry.retries.to_string(),
                 entry.error.as_deref().unwrap_or_default().to_owned(),
             ]

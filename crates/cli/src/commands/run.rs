@@ -28,7 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Relays events until it is stopped.
 ///
 /// SIGTERM or Ctrl-C stops it gracefully: what was claimed is settled or given back within stop_timeout; a second one
-/// ends it at once. A broker that is down never ends it, nor does a database that goes away after the start.
+/// ends it at once. A broker that is down never ends it, nor does a database that goes away after the start, nor a table or
+/// a right that is changed meanwhile: it says what is wrong, and goes on once that is mended.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,10 +38,10 @@ Examples:
   postrider run --until-empty --timeout 1m      publishes what is there, for scripts and jobs
 
 Exit codes:
-  0  stopped or emptied, or another relay was at work for all of --timeout
-  1  failed: going on would lose or repeat events, what was claimed could not be given back within stop_timeout, or a
-     second signal ended it at once
-  2  bad usage or configuration, or a table that does not fit its layout
+  0  stopped or emptied; or, for all of --timeout, another relay was at work, or nothing was left but what is not committed
+  1  failed: going on would lose or repeat events, what was claimed could not be given back within stop_timeout, a
+     second signal ended it at once, or with --until-empty, the table or a right was changed meanwhile
+  2  bad usage or configuration, a table that does not fit its layout, or a right that is missing
   3  the database could not be reached at the start
   4  with --until-empty, the broker stayed away for --timeout")]
 pub(crate) struct Args {
@@ -48,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long)]
     until_empty: bool,
 
-    /// With --until-empty: gives up when the broker stays away, or another relay is at work, for this long; 0s never does.
+    /// With --until-empty: gives up when the broker stays away, another relay is at work, or nothing is left but ids that
+    /// may still commit, for this long; 0s never does.
     #[arg(long, value_name = "TIME", requires = "until_empty", default_value = "30s")]
     #[arg(value_parser = postrider_core::span::parse)]
     timeout: Duration,
@@ -58,7 +60,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
     let layout = layout::load(config)?;
     let mut settings = settings::settings(config, &layout);
     settings.until_empty = args.until_empty.then_some(args.timeout);
-    let sinks = sinks::open(config, clock)?;
+    let sinks = sinks::open(config, &layout, clock)?;
     let source = outbox::source(config, clock).await?;
     let store = outbox::store(config, clock).await?;
     let pulse = Arc::new(Pulse::new(outbox::holder(), clock));
@@ -69,7 +71,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
         settings,
         clock: clock.clone(),
         chance: chance(),
-        observer: Arc::new(Watched { steps: Steps { awaited: args.until_empty }, pulse: pulse.clone() }),
+        observer: Arc::new(Watched { steps: Steps::new(args.until_empty), pulse: pulse.clone() }),
     };
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
     welcome(config);
@@ -127,13 +129,28 @@ async fn stop_when_emptied<S: postrider_core::source::Source>(
 ) {
     let Some(patience) = relay.settings.until_empty else { return };
     let mut since = None;
+    let mut commits_since = None;
     while !stop.asked() {
         relay.clock.sleep(if patience.is_zero() { LOOK_EVERY } else { LOOK_EVERY.min(patience) }).await;
         let now = relay.clock.instant();
-        since = pulse.stands_by().then(|| since.unwrap_or(now));
+        since = (pulse.stands_by() || pulse.waits_for_others()).then(|| since.unwrap_or(now));
         if since.is_some_and(|since| !patience.is_zero() && now.since(since) >= patience) {
+            let who = if pulse.stands_by() {
+                "is active, and was"
+            } else {
+                "or transaction has what is left, and did"
+            };
+            note(&format!("Another relay {who} for {}: the rest is left to it.", span(patience)));
+            stop.stop();
+        }
+        let waited = commits_since.is_some();
+        commits_since = pulse.waits_for_commits().then(|| commits_since.unwrap_or(now));
+        if commits_since.is_some() && !waited {
+            waiting_for_commits(store).await;
+        }
+        if commits_since.is_some_and(|since| !patience.is_zero() && now.since(since) >= patience) {
             note(&format!(
-                "Another relay is active, and was for {}: the rest is left to it.",
+                "They were waited for, for {}: what they commit is left to the next run.",
                 span(patience)
             ));
             stop.stop();
@@ -143,6 +160,22 @@ async fn stop_when_emptied<S: postrider_core::source::Source>(
             stop.stop();
         }
     }
+}
+
+/// Says what an outbox that is empty otherwise waits for.
+async fn waiting_for_commits(store: &dyn Store) {
+    let Ok(depth) = store.depth().await else { return };
+    if depth.gaps_open > 0 {
+        note(&format!("Waiting for {} that may still commit{}.", ids(depth.gaps_open), writers(&depth)));
+    }
+}
+
+fn ids(number: u64) -> String {
+    if number == 1 { "1 id".to_owned() } else { format!("{} ids", count(number)) }
+}
+
+fn writers(depth: &Depth) -> String {
+    if depth.gap_writers.is_empty() { String::new() } else { format!(": {}", depth.gap_writers.join("; ")) }
 }
 
 /// Whether the active relay has nothing left that it would not leave as well, if it ran until empty.
@@ -211,8 +244,12 @@ fn left(depth: &Depth) -> Vec<String> {
     line(depth.pending, "pending");
     line(depth.waiting, "waiting for their next try");
     line(depth.parked, "held back behind another entry of their key, or behind a topic that is away");
-    line(depth.gaps_open, "ids that may still commit");
+    line(depth.gaps_open, &format!("ids that may still commit{}", writers(depth)));
     line(depth.dead, "dead: `postrider list --state dead` shows them");
+    line(
+        depth.unknown,
+        "with a status that is none of the layout's words: `postrider list --state unknown` shows them",
+    );
     if let Some((key, held)) = &depth.culprit {
         lines.push(format!("{} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)));
     }

@@ -97,7 +97,7 @@ fn text(shown: &Shown, now: Timestamp) -> String {
     also("key", listed.key.as_ref().map(ToString::to_string));
     also("sequence", envelope.sequence.map(|number| number.to_string()));
     also("traceparent", envelope.trace.as_ref().map(|trace| trace.parent.to_string()));
-    also("written", Some(ago(listed.time)));
+    also("written", listed.time.map(ago));
     also("retries", (listed.retries > 0).then(|| listed.retries.to_string()));
     also("not before", listed.not_before.map(|time| time.to_string()));
     also("error", listed.error.as_ref().map(ToString::to_string));

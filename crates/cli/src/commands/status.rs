@@ -38,6 +38,7 @@ pub(crate) struct Status<'a> {
     published: u64,
     unknown: u64,
     gaps_open: u64,
+    gap_writers: &'a [String],
     oldest: Option<String>,
     oldest_age_seconds: Option<f64>,
     holder: Option<&'a str>,
@@ -77,6 +78,7 @@ fn status<'a>(config: &'a Config, depth: &'a Depth, reports: &'a [Reported], now
         published: depth.published,
         unknown: depth.unknown,
         gaps_open: depth.gaps_open,
+        gap_writers: &depth.gap_writers,
         oldest: oldest.map(|oldest| oldest.to_string()),
         oldest_age_seconds: oldest.map(|oldest| human::age(oldest, now).as_secs_f64()),
         holder: depth.holder.as_deref(),
@@ -104,7 +106,8 @@ fn text(config: &Config, order: Order, depth: &Depth, reports: &[Reported], now:
     also("waiting", depth.waiting, "for their next try".to_owned());
     also("parked", depth.parked, format!("held back by their key or topic{}", behind.unwrap_or_default()));
     also("leased", depth.leased, "in a relay's hands".to_owned());
-    also("gaps", depth.gaps_open, "ids that may still commit".to_owned());
+    let writers = depth.gap_writers.first().map(|writer| format!(": {writer}"));
+    also("gaps", depth.gaps_open, format!("ids that may still commit{}", writers.unwrap_or_default()));
     also(
         "dead",
         depth.dead,
@@ -113,7 +116,7 @@ fn text(config: &Config, order: Order, depth: &Depth, reports: &[Reported], now:
     also(
         "unknown",
         depth.unknown,
-        "their status is none of the layout's words: `postrider check` names it".to_owned(),
+        "their status is none of the layout's words: `postrider list --state unknown` shows them".to_owned(),
     );
     pairs.push(("published", count(depth.published)));
     pairs.extend(relays::pairs(depth.holder.as_deref(), order, reports, now));

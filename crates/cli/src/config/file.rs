@@ -1,8 +1,10 @@
 //! `postrider.toml` as it is written. Bounds are checked while reading, so that every complaint has its line.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use postrider_core::layout::Order;
 use postrider_core::limits;
 use postrider_core::retry::Backoff;
 use postrider_core::span::TimeSpan;
@@ -19,6 +21,7 @@ pub(crate) struct File {
     pub(crate) outbox: Outbox,
     pub(crate) sink: Vec<Sink>,
     pub(crate) route: Vec<Route>,
+    pub(crate) topic: Vec<Topic>,
     pub(crate) retry: Retry,
     pub(crate) relay: Relay,
     pub(crate) retention: Retention,
@@ -45,7 +48,7 @@ pub(crate) struct Sink {
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) url: Spanned<String>,
     #[serde(default)]
-    pub(crate) properties: toml::Table,
+    pub(crate) properties: BTreeMap<String, Spanned<toml::Value>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +57,24 @@ pub(crate) struct Route {
     #[serde(rename = "type", default = "everything")]
     pub(crate) event_type: String,
     pub(crate) sink: Option<Spanned<String>>,
-    pub(crate) topic: Option<String>,
+    pub(crate) topic: Option<Spanned<String>>,
+    pub(crate) order: Option<Order>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Topic {
+    pub(crate) names: Vec<Spanned<String>>,
+    pub(crate) sink: Option<Spanned<String>>,
+    #[serde(default, deserialize_with = "number::between::<1, 100_000, _>")]
+    pub(crate) partitions: Option<u32>,
+    #[serde(default, deserialize_with = "number::between::<1, 1_000, _>")]
+    pub(crate) replication: Option<u32>,
+    pub(crate) retention: Option<Keep>,
+    #[serde(default, deserialize_with = "number::between::<1, 1_000, _>")]
+    pub(crate) min_insync_replicas: Option<u32>,
+    #[serde(default)]
+    pub(crate) config: BTreeMap<String, Spanned<toml::Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -7,18 +7,20 @@ pub(crate) mod template;
 mod number;
 pub(crate) mod size;
 mod span;
+mod topic;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
 use postrider_core::nearest::{at, nearest, toml_fault};
-use postrider_core::route::Route;
+use postrider_core::route::check_topic;
 use postrider_core::{Fault, Text, limits};
 
 use crate::exit::{Code, Failure};
 use file::File;
 use secret::{Lookup, Secret, Surroundings};
+pub(crate) use topic::Topics;
 
 /// No configuration is longer; what is, is some other file.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -30,6 +32,7 @@ pub(crate) struct Config {
     /// At least one.
     pub(crate) sinks: Vec<Sink>,
     pub(crate) routes: Vec<Route>,
+    pub(crate) topics: Vec<Topics>,
     pub(crate) retry: file::Retry,
     pub(crate) relay: file::Relay,
     pub(crate) retention: file::Retention,
@@ -54,8 +57,23 @@ pub(crate) struct Outbox {
 pub(crate) struct Sink {
     pub(crate) name: Text,
     pub(crate) url: Secret,
-    pub(crate) properties: toml::Table,
+    pub(crate) properties: BTreeMap<String, Property>,
     /// `file:line`, for faults.
+    pub(crate) place: String,
+}
+
+/// A setting of a sink.
+pub(crate) struct Property {
+    pub(crate) value: toml::Value,
+    /// `file:line`, for faults.
+    pub(crate) place: String,
+}
+
+/// Which events go where.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) route: postrider_core::route::Route,
+    /// `file:line` of its topic, or of the file, for faults.
     pub(crate) place: String,
 }
 
@@ -89,9 +107,10 @@ impl Config {
         let page = Page { place, text, from };
         let sinks = page.sinks(file.sink)?;
         let routes = page.routes(file.route, &sinks)?;
+        let topics = page.topics(file.topic, &sinks)?;
         let outbox = page.outbox(file.outbox)?;
         let File { retry, relay, retention, breaker, .. } = file;
-        Ok(Self { outbox, sinks, routes, retry, relay, retention, breaker })
+        Ok(Self { outbox, sinks, routes, topics, retry, relay, retention, breaker })
     }
 }
 
@@ -153,7 +172,7 @@ impl Page<'_> {
                 let problem = format!("there are two sinks named \"{name}\"");
                 return Err(Fault::new(place, problem, "Give one of them another name"));
             }
-            let properties = self.properties(sink.properties, &place)?;
+            let properties = self.properties(sink.properties)?;
             known.push(Sink { name: Text::from(name), url, properties, place });
         }
         if known.is_empty() {
@@ -161,43 +180,82 @@ impl Page<'_> {
             known.push(Sink {
                 name: "stdout".into(),
                 url: plain("stdout:"),
-                properties: toml::Table::new(),
+                properties: BTreeMap::new(),
                 place,
             });
         }
         Ok(known)
     }
 
-    fn properties(&self, properties: toml::Table, place: &str) -> Result<toml::Table, Fault> {
-        let expand = |(name, value)| match value {
+    fn properties(
+        &self,
+        properties: BTreeMap<String, toml::Spanned<toml::Value>>,
+    ) -> Result<BTreeMap<String, Property>, Fault> {
+        let mut known = BTreeMap::new();
+        for (name, value) in properties {
+            let place = self.at(value.span());
+            self.property(name, value.into_inner(), &place, &mut known)?;
+        }
+        Ok(known)
+    }
+
+    /// `linger.ms = 5` without quotes is a table in TOML, and means the same.
+    fn property(
+        &self,
+        name: String,
+        value: toml::Value,
+        place: &str,
+        known: &mut BTreeMap<String, Property>,
+    ) -> Result<(), Fault> {
+        let value = match value {
+            toml::Value::Table(inner) => {
+                return inner.into_iter().try_for_each(|(rest, value)| {
+                    self.property(format!("{name}.{rest}"), value, place, known)
+                });
+            }
             toml::Value::String(written) => match Secret::expand(&written, self.from) {
-                Ok(secret) => Ok((name, toml::Value::String(secret.reveal().to_owned()))),
-                Err(problem) => Err(Fault::new(
-                    place,
-                    format!("property \"{name}\": {problem}"),
-                    "Secrets are written ${NAME} (environment) or ${file:/path}",
-                )),
+                Ok(secret) => toml::Value::String(secret.reveal().to_owned()),
+                Err(problem) => {
+                    return Err(Fault::new(
+                        place,
+                        format!("property \"{name}\": {problem}"),
+                        "Secrets are written ${NAME} (environment) or ${file:/path}",
+                    ));
+                }
             },
-            other => Ok((name, other)),
+            other => other,
         };
-        properties.into_iter().map(expand).collect()
+        known.insert(name, Property { value, place: place.to_owned() });
+        Ok(())
+    }
+
+    fn sink_named(&self, sink: &toml::Spanned<String>, sinks: &[Sink]) -> Result<Text, Fault> {
+        let name = sink.get_ref();
+        if let Some(known) = sinks.iter().find(|sink| *sink.name == **name) {
+            return Ok(known.name.clone());
+        }
+        let remedy = match nearest(name, sinks.iter().map(|sink| &*sink.name)) {
+            Some(near) => format!("Did you mean \"{near}\"?"),
+            None => "Add a [[sink]] of that name".to_owned(),
+        };
+        Err(Fault::new(self.at(sink.span()), format!("there is no sink named \"{name}\""), remedy))
     }
 
     fn routes(&self, routes: Vec<file::Route>, sinks: &[Sink]) -> Result<Vec<Route>, Fault> {
-        let check = |sink: toml::Spanned<String>| {
-            let name = sink.get_ref();
-            if let Some(known) = sinks.iter().find(|sink| *sink.name == **name) {
-                return Ok(known.name.clone());
-            }
-            let remedy = match nearest(name, sinks.iter().map(|sink| &*sink.name)) {
-                Some(near) => format!("Did you mean \"{near}\"?"),
-                None => "Add a [[sink]] of that name".to_owned(),
-            };
-            Err(Fault::new(self.at(sink.span()), format!("there is no sink named \"{name}\""), remedy))
-        };
         let route = |route: file::Route| {
-            let sink = route.sink.map(check).transpose()?;
-            Ok(Route { event_type: route.event_type, sink, topic: route.topic })
+            let sink = route.sink.as_ref().map(|sink| self.sink_named(sink, sinks)).transpose()?;
+            let place = route
+                .topic
+                .as_ref()
+                .map(toml::Spanned::span)
+                .or(route.sink.as_ref().map(toml::Spanned::span));
+            let place = place.map_or_else(|| self.place.to_owned(), |span| self.at(span));
+            let topic = route.topic.map(toml::Spanned::into_inner);
+            if let Some(Err((problem, remedy))) = topic.as_deref().map(check_topic) {
+                return Err(Fault::new(place, format!("topic: {problem}"), remedy));
+            }
+            let (event_type, order) = (route.event_type, route.order);
+            Ok(Route { route: postrider_core::route::Route { event_type, sink, topic, order }, place })
         };
         routes.into_iter().map(route).collect()
     }

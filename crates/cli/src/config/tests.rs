@@ -35,10 +35,11 @@ fn the_template_is_a_config() {
     assert_eq!(config.outbox.start, Some(file::Start::Beginning));
     assert_eq!(config.relay.in_flight_bytes, Some(limits::IN_FLIGHT_BYTES));
     assert_eq!(config.retry.retries_max, Some(10));
-    assert_eq!(config.routes[0].topic.as_deref(), Some("order-events"));
+    assert_eq!(config.routes[0].route.topic.as_deref(), Some("order-events"));
     assert_eq!(config.retention.published, Some(file::Keep::For(Duration::from_secs(7 * 86_400))));
     assert_eq!(config.breaker.trials, Some(3));
-    assert_eq!(config.sinks[0].properties["rotate_bytes"].as_str(), Some("1GiB"));
+    assert_eq!((&*config.topics[0].sink, config.topics[0].topics[0].partitions), ("kafka", Some(3)));
+    assert_eq!(config.sinks[0].properties["rotate_bytes"].value.as_str(), Some("1GiB"));
 }
 
 /// DESIGN.md's own example, as far as this build has its sinks.
@@ -65,7 +66,7 @@ fn the_designs_example_is_read() {
     )
     .unwrap();
     assert_eq!(config.outbox.table.as_deref(), Some("outbox_events"));
-    assert_eq!(config.sinks[0].properties["linger.ms"].as_integer(), Some(5));
+    assert_eq!(config.sinks[0].properties["linger.ms"].value.as_integer(), Some(5));
     assert!(matches!(config.retry.backoff, Some(Backoff::Exponential { jitter: true, .. })));
 }
 
@@ -124,7 +125,7 @@ fn sinks_and_routes_fit_together() {
         "postrider.toml:5: there is no sink named \"event\". Did you mean \"events\"?"
     );
     let unnamed = parse("[[sink]]\nurl = \"stdout:\"\n[[route]]\nsink = \"stdout\"").unwrap();
-    assert_eq!(unnamed.routes[0].event_type, "*");
+    assert_eq!(unnamed.routes[0].route.event_type, "*");
 }
 
 /// F6: not even a file that cannot be read makes its secrets known.

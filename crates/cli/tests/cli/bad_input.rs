@@ -147,7 +147,7 @@ fn a_table_with_rows_and_no_position() {
 fn sinks_that_cannot_be() {
     let world = World::with_config("");
     for (url, said) in [
-        ("kafka://localhost:9092", "not in this build yet"),
+        ("nats://localhost:4222", "not in this build yet"),
         ("carrier-pigeon:", "names no kind of sink"),
         ("file://", "names no file"),
         ("", "names no kind of sink"),

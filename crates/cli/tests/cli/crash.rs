@@ -38,11 +38,12 @@ fn crash(road: Road, point: &str, passing: u32) {
     }
 }
 
-/// The process did die where it was told to: what was in the file and not settled comes again, and nothing else does.
+/// The process did die where it was told to: what had arrived and was not settled comes again, and nothing else does.
 fn check_duplicates(point: &str, duplicates: usize) {
     match point {
         "claimed" | "planned" | "file.locked" => assert_eq!(duplicates, 0, "killed at {point}"),
-        "file.written" | "file.synced" | "judged" | "sqlite.settling" | "postgres.settling" => {
+        "file.written" | "file.synced" | "kafka.acked" | "judged" | "sqlite.settling"
+        | "postgres.settling" => {
             assert!(duplicates > 0, "killed at {point}, and nothing came again");
         }
         _ => {}
@@ -83,4 +84,19 @@ fn postgres_lease_killed_at_every_point() {
 #[test]
 fn postgres_hold_killed_at_every_point() {
     crash_everywhere(Road::PostgresHold, 1);
+}
+
+#[test]
+fn cursor_to_kafka_killed_at_every_point() {
+    crash_everywhere(Road::CursorToKafka, 1);
+}
+
+#[test]
+fn lease_to_kafka_killed_at_every_point() {
+    crash_everywhere(Road::LeaseToKafka, 1);
+}
+
+#[test]
+fn hold_to_kafka_killed_at_every_point() {
+    crash_everywhere(Road::HoldToKafka, 1);
 }

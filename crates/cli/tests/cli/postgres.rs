@@ -4,6 +4,7 @@ use postrider_servers::Database;
 use serde_json::Value;
 
 use crate::adoption::COMMERCE;
+use crate::changed::WAYS;
 use crate::world::World;
 
 const SINK: &str = "[[sink]]\nurl = \"file://events.jsonl\"\n";
@@ -144,6 +145,118 @@ fn commerce_goes_on_where_the_teams_cursor_stands() {
     assert_eq!(ids, ["e2", "e3"]);
     let latest = database.query("select last_processed_id from outbox_cursor order by id desc limit 1");
     assert_eq!(latest[0][0].as_deref(), Some("3"));
+}
+
+/// F5: who waits for the end is told what an outbox waits for that is empty otherwise, and the wait has an end.
+#[test]
+fn what_until_empty_waits_for_is_said() {
+    let database = Database::create_blocking();
+    let world = world(&database, "");
+    world.run(&["migrate"]).ok();
+    let insert = |key: u32| {
+        format!(
+            "insert into outbox (type, aggregate_type, aggregate_id) values ('shop.order.sent.v1', 'Order', '{key}')"
+        )
+    };
+    let name = format!("late {}", database.name());
+    database.query(&format!("begin; {}; prepare transaction '{name}'", insert(1)));
+    database.query(&insert(2));
+    let run = world.run(&["run", "--until-empty", "--timeout", "2s"]);
+    let writer = format!("1 id that may still commit: prepared transaction \"{name}\"");
+    for part in
+        ["Published 1 event.", &format!("Waiting for {writer}"), "for 2s", "1 ids that may still commit"]
+    {
+        assert!(run.stderr.contains(part), "\"{part}\" is not in: {}", run.stderr);
+    }
+    run.ok();
+    assert!(world.run(&["status"]).ok().contains(&name));
+    database.query(&format!("commit prepared '{name}'"));
+    let run = world.run(&["run", "--until-empty", "--timeout", "2s"]);
+    assert!(run.stderr.contains("Published 1 event.") && !run.stderr.contains("Waiting"), "{}", run.stderr);
+    run.ok();
+}
+
+/// D2, F1: rows of an unknown status, and rows without a time, are listed, and can be revived.
+#[test]
+fn rows_that_nobody_claims_are_shown() {
+    let database = Database::create_blocking();
+    database.query(
+        &crate::adoption::ORDER_SERVICE.replace("created_at timestamp not null", "created_at timestamp"),
+    );
+    database.query(
+        "insert into outbox (id, event_type, aggregate_type, aggregate_id, payload, status) values \
+         ('018f3b0c-7d4e-7abc-8def-000000000001', 'Sent', 'Order', gen_random_uuid(), '{}', 'NWE')",
+    );
+    let world = world(&database, "layout = \"order-service\"\n");
+    world.run(&["migrate"]).ok();
+    let listed = world.run(&["list", "--state", "unknown"]).ok();
+    let line = listed.lines().nth(1).unwrap();
+    assert!(line.contains("unknown") && line.contains("its status is \"NWE\""), "{listed}");
+    assert!(line.split_whitespace().any(|cell| cell == "-"), "no age: {listed}");
+    assert!(world.run(&["show", "018f3b0c-7d4e-7abc-8def-000000000001"]).ok().contains("\"NWE\""));
+    database.query("update outbox set created_at = now()");
+    world.run(&["revive", "--state", "unknown"]).ok();
+    world.run(&["run", "--until-empty"]).ok();
+    assert_eq!(events(&world).len(), 1);
+}
+
+/// Issue 4: who waits for the end does not take a neighbour's locks for it, and the wait has an end.
+#[test]
+fn until_empty_waits_for_what_others_have_locked() {
+    for (layout, tables, table, (names, values)) in WAYS.into_iter().skip(1) {
+        let database = Database::create_blocking();
+        database.query(tables);
+        let world = world(&database, &format!("layout = \"{layout}\"\n"));
+        world.run(&["migrate"]).ok();
+        database.query(&format!("insert into {table} ({names}, payload) values ({values}, '{{\"n\":1}}')"));
+        // A prepared transaction keeps its locks without a session.
+        let name = format!("lock {}", database.name());
+        database.query(&format!("begin; select 1 from {table} for update; prepare transaction '{name}'"));
+        let run = world.run(&["run", "--until-empty", "--timeout", "1s"]);
+        assert!(
+            run.stderr.contains("Another relay or transaction has what is left"),
+            "{layout}: {}",
+            run.stderr
+        );
+        run.ok();
+        assert!(events(&world).is_empty());
+        let mut waiting = world.start("waiting", &["run", "--until-empty"], &[]);
+        database.query(&format!("rollback prepared '{name}'"));
+        assert!(waiting.wait().success(), "{}", waiting.said());
+        assert_eq!(events(&world).len(), 1, "{layout}");
+    }
+}
+
+/// Issue 4: a relay of each way works behind a transaction pooler, where nothing outlives a transaction.
+#[test]
+fn a_relay_behind_a_transaction_pooler() {
+    let Some(pooler) = postrider_servers::pgbouncer() else { return };
+    for (layout, tables, table, (names, values)) in WAYS {
+        let (world, database) = (World::new(), Database::create_blocking());
+        database.query(tables);
+        let url = database.url_at(&pooler);
+        let joint = if url.contains('?') { '&' } else { '?' };
+        world.write(
+            "postrider.toml",
+            &format!("[outbox]\nurl = \"{url}{joint}pooler=transaction\"\nlayout = \"{layout}\"\n{SINK}"),
+        );
+        world.run(&["migrate"]).ok();
+        let insert = |first: u32, last: u32| {
+            database.query(&format!(
+                "insert into {table} ({names}, payload) select {values}, format('{{\"n\":%s}}', n)::json \
+                 from generate_series({first}, {last}) as n"
+            ));
+        };
+        insert(1, 20);
+        world.run(&["run", "--until-empty"]).ok();
+        insert(21, 30);
+        world.run(&["run", "--until-empty"]).ok();
+        let mut came: Vec<u64> =
+            events(&world).iter().map(|event| event["data"]["n"].as_u64().unwrap()).collect();
+        came.sort_unstable();
+        assert_eq!(came, (1..=30).collect::<Vec<u64>>(), "{layout}");
+        world.run(&["check"]).ok();
+    }
 }
 
 fn events(world: &World) -> Vec<Value> {

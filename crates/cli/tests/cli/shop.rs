@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::landing::Landing;
 use crate::world::World;
 
 /// The ways of claiming, on the databases that have them.
@@ -20,6 +21,10 @@ pub(crate) enum Road {
     PostgresLease,
     /// The same by row locks, which keep no order.
     PostgresHold,
+    /// The three on PostgreSQL, to Kafka.
+    CursorToKafka,
+    LeaseToKafka,
+    HoldToKafka,
 }
 
 const STATUS_TABLE: &str = "
@@ -68,6 +73,8 @@ pub(crate) struct Shop<'w> {
     till: Till<'w>,
     numbers: HashMap<u32, u32>,
     written: u32,
+    /// How many orders have events in turn.
+    pub(crate) orders: u32,
     committed: HashMap<String, (u32, u32)>,
     rolled_back: Vec<String>,
 }
@@ -119,20 +126,27 @@ impl Road {
         self.furnish(world, &url, lease_ttl, batch_entries)
     }
 
-    fn furnish(self, world: World, url: &str, lease_ttl: &str, batch_entries: u32) -> World {
+    /// The same in a world that knows its ends; the relay reaches the database by this URL.
+    pub(crate) fn furnish(self, mut world: World, url: &str, lease_ttl: &str, batch_entries: u32) -> World {
+        if self.goes_to_kafka() && world.landing.is_none() {
+            world.landing = Some(Landing::shared());
+        }
+        let (sink, more) = world.landing.as_ref().map_or_else(
+            || ("[[sink]]\nurl = \"file://events.jsonl\"\n".to_owned(), ""),
+            |landing| (landing.sink(), landing.more.as_str()),
+        );
         let layout = if self.is_native() { "native" } else { "./shop-layout.toml" };
-        let status_layout = match self {
-            Self::PostgresHold => {
-                STATUS_LAYOUT.replace("\"lease\"", "\"hold\"").replace("order = \"key\"", "order = \"none\"")
-            }
-            _ => STATUS_LAYOUT.to_owned(),
+        let status_layout = if self.keeps_order() {
+            STATUS_LAYOUT.to_owned()
+        } else {
+            STATUS_LAYOUT.replace("\"lease\"", "\"hold\"").replace("order = \"key\"", "order = \"none\"")
         };
         world.write("shop-layout.toml", &status_layout);
         world.write(
             "postrider.toml",
             &format!(
                 "[outbox]\nurl = \"{url}\"\nlayout = \"{layout}\"\nlease_ttl = \"{lease_ttl}\"\n\
-                 [[sink]]\nurl = \"file://events.jsonl\"\n[relay]\nbatch_entries = {batch_entries}\n"
+                 {sink}[relay]\nbatch_entries = {batch_entries}\n{more}"
             ),
         );
         match (&world.server, self.is_native()) {
@@ -149,17 +163,22 @@ impl Road {
     }
 
     fn is_native(self) -> bool {
-        matches!(self, Self::Cursor | Self::PostgresCursor)
+        matches!(self, Self::Cursor | Self::PostgresCursor | Self::CursorToKafka)
+    }
+
+    fn goes_to_kafka(self) -> bool {
+        matches!(self, Self::CursorToKafka | Self::LeaseToKafka | Self::HoldToKafka)
     }
 
     /// Whether each order's events arrive in order.
     fn keeps_order(self) -> bool {
-        self != Self::PostgresHold
+        !matches!(self, Self::PostgresHold | Self::HoldToKafka)
     }
 
     /// Whether an entry passes a point on this road.
     pub(crate) fn passes(self, point: &str) -> bool {
         !point.starts_with(if self.is_postgres() { "sqlite." } else { "postgres." })
+            && !point.starts_with(if self.goes_to_kafka() { "file." } else { "kafka." })
     }
 
     fn insert(self) -> &'static str {
@@ -214,16 +233,17 @@ impl<'w> Shop<'w> {
             till,
             numbers: HashMap::new(),
             written: 0,
+            orders: 3,
             committed: HashMap::new(),
             rolled_back: Vec::new(),
         }
     }
 
-    /// Commits so many events in one transaction, on three orders in turn.
+    /// Commits so many events in one transaction, on its orders in turn.
     pub(crate) fn commit(&mut self, events: u32) {
         let mut rows = Vec::new();
         for _ in 0..events {
-            let order = self.written % 3;
+            let order = self.written % self.orders;
             let number = self.numbers.entry(order).or_default();
             *number += 1;
             let number = *number;
@@ -238,7 +258,7 @@ impl<'w> Shop<'w> {
     pub(crate) fn roll_back(&mut self, events: u32) {
         let mut rows = Vec::new();
         for _ in 0..events {
-            let order = self.written % 3;
+            let order = self.written % self.orders;
             let id = self.next_id();
             self.rolled_back.push(id.clone());
             rows.push(Row { id, order, number: 0 });
@@ -255,9 +275,9 @@ impl<'w> Shop<'w> {
         self.committed.len()
     }
 
-    /// Different events in the file.
+    /// Different events that have arrived.
     pub(crate) fn arrived(&self) -> usize {
-        let events = self.world.read("events.jsonl");
+        let events = self.world.landed();
         events
             .lines()
             .filter_map(|line| Some(id(&serde_json::from_str(line).ok()?)))
@@ -265,21 +285,21 @@ impl<'w> Shop<'w> {
             .len()
     }
 
-    /// F8: nothing that was rolled back is in the file, not even in a torn line.
+    /// F8: nothing that was rolled back has arrived, not even in a torn line.
     #[track_caller]
     pub(crate) fn no_ghosts(&self) {
-        let events = self.world.read("events.jsonl");
+        let events = self.world.landed();
         for id in &self.rolled_back {
             assert!(!events.contains(&format!("\"{id}\"")), "{id} was rolled back, and published");
         }
     }
 
-    /// F8: every committed event is in the file, in order within its order once duplicates are dropped by id, and a
+    /// F8: every committed event has arrived, in order within its order once duplicates are dropped by id, and a
     /// duplicate has the same bytes. Answers how many duplicates there are.
     #[track_caller]
     pub(crate) fn prove(&self) -> usize {
         self.no_ghosts();
-        let events = self.world.read("events.jsonl");
+        let events = self.world.landed();
         let mut lines: HashMap<String, &str> = HashMap::new();
         let mut latest: HashMap<u32, u32> = HashMap::new();
         let mut duplicates = 0;
@@ -301,7 +321,7 @@ impl<'w> Shop<'w> {
             );
             *latest = number;
         }
-        assert_eq!(lines.len(), self.committed.len(), "every committed event is in the file: {events}");
+        assert_eq!(lines.len(), self.committed.len(), "every committed event has arrived: {events}");
         duplicates
     }
 }
@@ -333,7 +353,7 @@ mod noticed {
     }
 
     #[test]
-    #[should_panic(expected = "every committed event is in the file")]
+    #[should_panic(expected = "every committed event has arrived")]
     fn a_lost_event() {
         proved(|lines| _ = lines.pop());
     }

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::landing::Landing;
 use crate::wait::{DEADLINE, until};
 
 /// What a command did.
@@ -48,11 +49,13 @@ pub(crate) struct World {
     pub(crate) directory: TempDir,
     /// A database on a server, where the outbox is in one.
     pub(crate) server: Option<postrider_servers::Database>,
+    /// Where events arrive, where that is not a file.
+    pub(crate) landing: Option<Landing>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), server: None }
+        Self { directory: tempfile::tempdir().unwrap(), server: None, landing: None }
     }
 
     /// With a configuration and its tables.
@@ -73,6 +76,11 @@ impl World {
 
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Every event that has arrived, a line each.
+    pub(crate) fn landed(&self) -> String {
+        self.landing.as_ref().map_or_else(|| self.read("events.jsonl"), Landing::lines)
     }
 
     pub(crate) fn database(&self, name: &str) -> Connection {
@@ -140,13 +148,15 @@ impl Process {
 
     #[track_caller]
     pub(crate) fn wait_until_said(&mut self, text: &str) {
-        until(&format!("\"{text}\" in the log"), || {
-            assert!(
-                self.child.try_wait().unwrap().is_none(),
-                "ended before it said \"{text}\": {}",
-                self.said()
-            );
-            self.said().contains(text)
+        self.wait_until(&format!("\"{text}\""), |said| said.contains(text));
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until(&mut self, what: &str, holds: impl Fn(&str) -> bool) {
+        until(&format!("{what} in the log"), || {
+            let ended = self.child.try_wait().unwrap().is_some();
+            assert!(!ended, "ended before it said {what}: {}", self.said());
+            holds(&self.said())
         });
     }
 
@@ -158,6 +168,13 @@ impl Process {
     pub(crate) fn stands_still(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    }
+
+    /// The most memory that it ever had.
+    pub(crate) fn peak_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim_end_matches("kB").trim().parse().unwrap()
     }
 
     /// `kill -9`, and waits until it is gone.

@@ -54,15 +54,14 @@ impl Attributes {
             Some(_) => return Err(Malformed(format!("its specversion is not {SPEC_VERSION}"))),
             None => return Err(missing("specversion")),
         }
-        let time = self.time.ok_or_else(|| missing("time"))?;
+        let time = self.time.map(|time| time.parse()).transpose();
+        let time = time.map_err(|_| Malformed("its time is not a timestamp of RFC 3339".to_owned()))?;
         let sequence = self.sequence.map(|text| text.parse()).transpose();
         let mut envelope = Envelope {
             id: self.id.filter(|id| !id.is_empty()).ok_or_else(|| missing("id"))?,
             source: self.source.filter(|source| !source.is_empty()).ok_or_else(|| missing("source"))?,
             event_type: self.event_type.filter(|name| !name.is_empty()).ok_or_else(|| missing("type"))?,
-            time: time
-                .parse()
-                .map_err(|_| Malformed("its time is not a timestamp of RFC 3339".to_owned()))?,
+            time: time.unwrap_or(Envelope::NO_TIME),
             content_type: self.content_type,
             aggregate_type: self.aggregate_type.unwrap_or_default(),
             aggregate_id: self.aggregate_id.unwrap_or_default(),

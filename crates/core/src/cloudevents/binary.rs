@@ -62,7 +62,7 @@ impl Binding {
 pub fn headers(
     envelope: &Envelope,
     binding: Binding,
-) -> Result<impl Iterator<Item = (Cow<'static, str>, Cow<'_, str>)>, Malformed> {
+) -> Result<impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)>, Malformed> {
     for name in envelope.extensions.keys() {
         check_extension(name)?;
     }
@@ -70,8 +70,8 @@ pub fn headers(
     let plain = [
         (Cow::Borrowed(CONTENT_TYPE), Cow::Borrowed(envelope.content_type())),
         (Cow::Borrowed(names.specversion), Cow::Borrowed(SPEC_VERSION)),
-        (Cow::Borrowed(names.time), Cow::Owned(envelope.time.to_string())),
     ];
+    let time = envelope.known_time().map(|time| (Cow::Borrowed(names.time), Cow::Owned(time.to_string())));
     let sequence = envelope.sequence.map(|n| (Cow::Borrowed(names.sequence), Cow::Owned(n.to_string())));
     let trace = envelope.trace.as_ref();
     let texts = [
@@ -88,13 +88,13 @@ pub fn headers(
     let extensions =
         envelope.extensions.iter().map(|(name, value)| (Cow::Owned([names.prefix, name].concat()), value));
     let texts = texts.chain(extensions).map(move |(name, value)| (name, binding.spell(value)));
-    Ok(plain.into_iter().chain(sequence).chain(texts))
+    Ok(plain.into_iter().chain(time).chain(sequence).chain(texts))
 }
 
 /// Reads headers and a body back. Headers that are no attributes are passed over.
 ///
 /// # Errors
-/// When they are no CloudEvent 1.0 with a time.
+/// When they are no CloudEvent 1.0.
 pub fn decode<'h>(
     binding: Binding,
     headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
@@ -112,7 +112,8 @@ pub fn decode<'h>(
 }
 
 impl Binding {
-    fn spell(self, value: &Text) -> Cow<'_, str> {
+    /// A value as the protocol's headers have it.
+    pub(crate) fn spell(self, value: &Text) -> Cow<'_, str> {
         const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
         if self.percent { utf8_percent_encode(value, ESCAPED).into() } else { Cow::Borrowed(value) }
     }

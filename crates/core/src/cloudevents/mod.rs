@@ -5,6 +5,7 @@
 //! [`Envelope`](crate::Envelope) has no field for, are kept among its extensions.
 
 pub mod binary;
+pub(crate) mod id_member;
 pub(crate) mod json;
 pub mod structured;
 

@@ -23,11 +23,12 @@ mod tests;
 mod write;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::gaps::{Check, GapLedger, Look, Owner};
+use crate::gaps::{Check, ClosedGap, GapLedger, Look, Owner};
 use crate::layout::RetryRuns;
 use crate::route::Kind;
 use crate::source::{Idle, SourceError};
@@ -150,8 +151,18 @@ impl Cursor {
         if saved.gaps.iter().any(|gap| *gap.end() > saved.position) {
             ink.gaps_changed();
         }
-        let below = saved.gaps.iter().filter(|gap| *gap.start() <= saved.position);
-        let gaps = below.map(|gap| *gap.start()..=*gap.end().min(&saved.position));
+        let below = |ids: &RangeInclusive<i64>| {
+            (*ids.start() <= saved.position).then(|| *ids.start()..=*ids.end().min(&saved.position))
+        };
+        let mut ledger = GapLedger::default();
+        let watched = saved
+            .closed
+            .iter()
+            .filter_map(|ClosedGap { ids, at }| Some(ClosedGap { ids: below(ids)?, at: *at }));
+        ledger.watch(watched);
+        let above = saved.closed.iter().filter(|closed| *closed.ids.end() > saved.position);
+        ink.closed_changed(above.map(|closed| *closed.ids.start()));
+        saved.gaps.iter().filter_map(below).for_each(|gap| ledger.note(gap));
         Self {
             settings,
             read: saved.position,
@@ -159,7 +170,7 @@ impl Cursor {
             claims: 0,
             out: Outs::default(),
             returned: BTreeMap::new(),
-            ledger: GapLedger::load(gaps),
+            ledger,
             exceptions: Exceptions::new(saved.exceptions, settings.hold_dead),
             lanes: saved.ranges.into_iter().map(|range| (Arc::new(range.kind), range.first)).collect(),
             next_run: None,
@@ -228,6 +239,7 @@ impl Cursor {
                 .map(|due| now.duration_until(due).try_into().unwrap_or_default()),
             gaps_open: self.ledger.ids_open(),
             full: self.full,
+            elsewhere: false,
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
 
+use crate::gaps::ClosedGap;
 use crate::route::Kind;
 use crate::{Key, Text};
 
@@ -14,6 +15,8 @@ pub struct Saved {
     pub position: i64,
     /// Ids that may still commit, or that were seen late and are not settled.
     pub gaps: Vec<RangeInclusive<i64>>,
+    /// Ids that were given up, and are looked at again for a day.
+    pub closed: Vec<ClosedGap>,
     /// Rows that did not go straight through.
     pub exceptions: Vec<Exception>,
     /// Kinds that are held as a whole.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::{Cursor, Exception, Origin, ParkedRange, Saved};
+use crate::gaps::ClosedGap;
 
 /// One transaction. Writing it twice changes nothing twice; writes are made one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,10 @@ pub struct Write {
     pub position: i64,
     /// All gaps, if they changed.
     pub gaps: Option<Vec<RangeInclusive<i64>>>,
+    /// Closed gaps to insert or replace, by their first ids.
+    pub closed: Vec<ClosedGap>,
+    /// The first ids of closed gaps to delete, where they exist.
+    pub reopened: Vec<i64>,
     /// Exceptions to insert or replace.
     pub upserts: Vec<Exception>,
     /// Exceptions to delete, where they exist.
@@ -31,6 +36,9 @@ impl Write {
         if let Some(ranges) = &self.ranges {
             saved.ranges.clone_from(ranges);
         }
+        let closed = |first: &i64| self.closed.iter().any(|closed| closed.ids.start() == first);
+        saved.closed.retain(|known| !closed(known.ids.start()) && !self.reopened.contains(known.ids.start()));
+        saved.closed.extend(self.closed.iter().cloned());
         let gone: BTreeSet<i64> =
             self.upserts.iter().map(|upsert| upsert.id).chain(self.deletes.iter().copied()).collect();
         saved.exceptions.retain(|exception| !gone.contains(&exception.id));
@@ -46,6 +54,7 @@ pub(super) struct Ink {
     position: i64,
     ranges: Vec<ParkedRange>,
     gaps: Option<u64>,
+    closed: BTreeMap<i64, u64>,
     exceptions: BTreeMap<i64, u64>,
 }
 
@@ -53,11 +62,16 @@ impl Ink {
     pub(super) fn new(saved: &Saved) -> Self {
         let mut ranges = saved.ranges.clone();
         ranges.sort_by(|one, other| one.kind.cmp(&other.kind));
-        Self { stamp: 0, position: saved.position, ranges, gaps: None, exceptions: BTreeMap::new() }
+        let (closed, exceptions) = Default::default();
+        Self { stamp: 0, position: saved.position, ranges, gaps: None, closed, exceptions }
     }
 
     pub(super) fn gaps_changed(&mut self) {
         self.gaps = Some(self.stamp);
+    }
+
+    pub(super) fn closed_changed(&mut self, firsts: impl IntoIterator<Item = i64>) {
+        self.closed.extend(firsts.into_iter().map(|first| (first, self.stamp)));
     }
 
     pub(super) fn exception_changed(&mut self, id: i64) {
@@ -79,11 +93,19 @@ impl Cursor {
         if unchanged && position == self.ink.position {
             return None;
         }
+        // A gap is closed, or found open after all, together with what is open; one that was watched for long enough goes with
+        // whatever is written next.
+        self.ink.closed_changed(self.ledger.closed_changed());
+        let firsts = self.ink.closed.keys();
+        let closed: Vec<ClosedGap> =
+            firsts.clone().filter_map(|first| self.ledger.closed_at(*first)).collect();
+        let reopened = firsts.filter(|first| self.ledger.closed_at(**first).is_none()).copied().collect();
         let ids = self.ink.exceptions.keys();
         let upserts = ids.clone().filter_map(|id| self.exceptions.get(*id)).collect();
         let deletes = ids.filter(|id| !self.exceptions.contains(**id)).copied().collect();
         let gaps = self.ink.gaps.map(|_| self.saved_gaps());
-        let write = Write { position, gaps, upserts, deletes, ranges, stamp: self.ink.stamp };
+        let stamp = self.ink.stamp;
+        let write = Write { position, gaps, closed, reopened, upserts, deletes, ranges, stamp };
         self.ink.stamp += 1;
         Some(write)
     }
@@ -94,6 +116,7 @@ impl Cursor {
         ink.position = ink.position.max(write.position);
         ink.exceptions.retain(|_, stamp| *stamp > write.stamp);
         ink.gaps = ink.gaps.filter(|stamp| *stamp > write.stamp);
+        ink.closed.retain(|_, stamp| *stamp > write.stamp);
         ink.ranges = write.ranges.unwrap_or_else(|| std::mem::take(&mut ink.ranges));
     }
 

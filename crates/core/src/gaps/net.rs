@@ -16,10 +16,21 @@ const AGAIN_AFTER: [Duration; 4] = [
     Duration::from_secs(86_400),
 ];
 
+/// Ids that were given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedGap {
+    /// The ids.
+    pub ids: RangeInclusive<i64>,
+    /// When, by the database's clock.
+    pub at: Timestamp,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Net {
     closed: BTreeMap<i64, Closed>,
     due: BTreeSet<(Timestamp, i64)>,
+    /// The first ids of ranges that came, went or grew.
+    pub(super) changed: BTreeSet<i64>,
     pub(super) late: u64,
     pub(super) unwatched: u64,
 }
@@ -38,15 +49,28 @@ impl Closed {
 }
 
 impl Net {
+    /// How often it was looked at is not known any more: once too often does no harm.
+    pub(super) fn watch(&mut self, closed: &ClosedGap) {
+        if self.closed.len() < CLOSED_GAPS_MAX {
+            self.put(*closed.ids.start(), Closed { last: *closed.ids.end(), at: closed.at, looks: 0 });
+        } else {
+            self.unwatched += 1;
+        }
+    }
+
+    pub(super) fn get(&self, first: i64) -> Option<ClosedGap> {
+        self.closed.get(&first).map(|closed| ClosedGap { ids: first..=closed.last, at: closed.at })
+    }
+
     pub(super) fn close(&mut self, first: i64, last: i64, at: Timestamp) {
         let fresh = Closed { last, at, looks: 0 };
         let before = self.closed.range(..first).next_back().map(|(start, closed)| (*start, *closed));
         match before {
             Some((start, closed)) if closed == (Closed { last: first - 1, ..fresh }) => {
-                self.put(start, fresh);
+                self.change(start, Some(fresh));
             }
             _ if self.closed.len() >= CLOSED_GAPS_MAX => self.unwatched += 1,
-            _ => self.put(first, fresh),
+            _ => self.change(first, Some(fresh)),
         }
     }
 
@@ -56,13 +80,7 @@ impl Net {
             if closed.last < first {
                 break;
             }
-            self.drop_range(start, &closed);
-            if start < first {
-                self.put(start, Closed { last: first - 1, ..closed });
-            }
-            if last < closed.last {
-                self.put(last + 1, closed);
-            }
+            self.split(start, &closed, first, last);
         }
     }
 
@@ -73,13 +91,7 @@ impl Net {
     /// Takes an id out that has appeared after all.
     pub(super) fn found(&mut self, id: i64) -> bool {
         let Some((first, closed)) = self.around(id) else { return false };
-        self.drop_range(first, &closed);
-        if first < id {
-            self.put(first, Closed { last: id - 1, ..closed });
-        }
-        if id < closed.last {
-            self.put(id + 1, closed);
-        }
+        self.split(first, &closed, id, id);
         self.late += 1;
         true
     }
@@ -97,9 +109,14 @@ impl Net {
             else {
                 continue;
             };
-            self.drop_range(first, &closed);
-            if closed.looks + 1 < AGAIN_AFTER.len() {
-                self.put(first, Closed { looks: closed.looks + 1, ..closed });
+            // Looks that were missed while nobody ran are made up for by one.
+            let due = |looks: &usize| Closed { looks: *looks, ..closed }.due() > asked_at;
+            match (closed.looks + 1..AGAIN_AFTER.len()).find(due) {
+                Some(looks) => {
+                    self.drop_range(first, &closed);
+                    self.put(first, Closed { looks, ..closed });
+                }
+                None => self.change(first, None),
             }
         }
     }
@@ -107,6 +124,25 @@ impl Net {
     fn around(&self, id: i64) -> Option<(i64, Closed)> {
         let (first, closed) = self.closed.range(..=id).next_back()?;
         (closed.last >= id).then_some((*first, *closed))
+    }
+
+    /// Takes ids out of a range that was closed.
+    fn split(&mut self, start: i64, closed: &Closed, first: i64, last: i64) {
+        self.change(start, (start < first).then(|| Closed { last: first - 1, ..*closed }));
+        if last < closed.last {
+            self.change(last + 1, Some(*closed));
+        }
+    }
+
+    /// What is to be persisted.
+    fn change(&mut self, first: i64, closed: Option<Closed>) {
+        if let Some(before) = self.closed.get(&first).copied() {
+            self.drop_range(first, &before);
+        }
+        if let Some(closed) = closed {
+            self.put(first, closed);
+        }
+        self.changed.insert(first);
     }
 
     fn put(&mut self, first: i64, closed: Closed) {

@@ -79,6 +79,34 @@ fn a_closed_gap_is_read_again_four_times_and_a_late_row_is_counted() {
     assert_eq!(ledger.asked(at(1_000_000)), []);
 }
 
+/// What was given up outlives a restart; what was due meanwhile is looked at once, and what was found is not found again.
+#[test]
+fn a_closed_gap_is_watched_across_restarts() {
+    let mut ledger = GapLedger::default();
+    ledger.note(1..=5);
+    let check = check(&mut ledger, &[]);
+    ledger.conclude(check, &[], i64::MAX, NOON);
+    assert_eq!(ledger.closed_changed().collect::<Vec<_>>(), [1]);
+    let closed = ledger.closed_at(1).unwrap();
+    assert_eq!(closed, ClosedGap { ids: 1..=5, at: NOON });
+    let at = |seconds| NOON + Duration::from_secs(seconds);
+
+    let mut next = GapLedger::default();
+    next.watch([closed]);
+    assert!(next.watches(3) && next.closed_changed().next().is_none(), "it is there already");
+    assert_eq!(next.asked(at(700)), [1..=5], "two looks were missed");
+    next.looked_again(at(700), i64::MAX);
+    assert_eq!(next.asked(at(700)), [], "one makes up for both");
+    assert_eq!(next.asked(at(3_600)), [1..=5]);
+    assert!(next.seen(3));
+    assert_eq!(next.closed_changed().collect::<Vec<_>>(), [1, 4]);
+    let kept: Vec<_> = [1, 3, 4].into_iter().filter_map(|first| next.closed_at(first)).collect();
+    assert_eq!(kept, [1..=2, 4..=5].map(|ids| ClosedGap { ids, at: NOON }));
+    next.looked_again(at(90_000), i64::MAX);
+    assert_eq!(next.closed_changed().collect::<Vec<_>>(), [1, 4], "and after a day they are gone");
+    assert!(!next.watches(1) && next.closed_at(4).is_none());
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Draw(u64),

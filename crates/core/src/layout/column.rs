@@ -1,5 +1,6 @@
 //! Where each part of an entry stands.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -7,11 +8,12 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::{Identifier, JsonPath, TimeForm};
+use crate::cloudevents::check_extension;
 
 /// Where one part of an envelope stands.
 ///
 /// In a layout file: `"created_at"`, `{ column = "created_at", as = "unix_ms" }`, `{ constant = "Order" }`,
-/// `{ json = "$.account.id" }` or, for the time alone, `{ now = true }`.
+/// `{ json = "$.account.id" }` or, for the time alone, `{ none = true }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
     /// In a column; its form matters where it is a time.
@@ -20,8 +22,8 @@ pub enum Column {
     Constant(String),
     /// In the payload.
     Json(JsonPath),
-    /// Nowhere: the time of an event in a table that has none is when it was claimed, by the database's clock.
-    Now,
+    /// Nowhere: an event of a table that has no time is sent without.
+    Absent,
 }
 
 impl Column {
@@ -30,7 +32,7 @@ impl Column {
     pub fn name(&self) -> Option<&Identifier> {
         match self {
             Self::Named(name, _) => Some(name),
-            Self::Constant(_) | Self::Json(_) | Self::Now => None,
+            Self::Constant(_) | Self::Json(_) | Self::Absent => None,
         }
     }
 }
@@ -68,6 +70,8 @@ pub struct Columns {
     pub sequence: Option<Column>,
     /// Every other attribute, as a JSON object of texts.
     pub extensions: Option<Column>,
+    /// `[columns.extra]`: columns that become extension attributes, and so headers, each under a name of its own.
+    pub extra: Extra,
     /// The status word.
     pub status: Option<Column>,
     /// Retries scheduled so far.
@@ -88,10 +92,40 @@ pub struct Columns {
     pub version: Option<Column>,
 }
 
+/// Columns that become extension attributes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extra(Vec<(String, Column)>);
+
+impl Extra {
+    const KEY: &str = "extra.";
+
+    /// The attribute's name and where it stands.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Column)> {
+        self.0.iter().map(|(key, column)| (&key[Self::KEY.len()..], column))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for Extra {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let named = BTreeMap::<String, Column>::deserialize(deserializer)?;
+        for name in named.keys() {
+            check_extension(name).map_err(D::Error::custom)?;
+        }
+        Ok(Self(named.into_iter().map(|(name, column)| (format!("{}{name}", Self::KEY), column)).collect()))
+    }
+}
+
 impl Columns {
     /// Every column that is given, with the key that a layout file has for it.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &Column)> {
-        self.all().into_iter().filter_map(|(key, column)| column.map(|column| (key, column)))
+    pub fn given(&self) -> impl Iterator<Item = (&str, &Column)> {
+        let extra = self.extra.0.iter().map(|(key, column)| (key.as_str(), column));
+        self.all().into_iter().filter_map(|(key, column)| column.map(|column| (key, column))).chain(extra)
     }
 
     fn all(&self) -> [(&'static str, Option<&Column>); 23] {
@@ -131,7 +165,7 @@ struct Spelled {
     form: Option<TimeForm>,
     constant: Option<String>,
     json: Option<JsonPath>,
-    now: Option<bool>,
+    none: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for Column {
@@ -147,7 +181,7 @@ impl<'de> Visitor<'de> for Written {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "a column's name, { column = \"x\", as = \"unix_ms\" }, { constant = \"x\" }, { json = \"$.x\" } or { now = true }",
+            "a column's name, { column = \"x\", as = \"unix_ms\" }, { constant = \"x\" }, { json = \"$.x\" } or { none = true }",
         )
     }
 
@@ -157,20 +191,20 @@ impl<'de> Visitor<'de> for Written {
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Column, M::Error> {
         match Spelled::deserialize(MapAccessDeserializer::new(map))? {
-            Spelled { column: Some(name), form, constant: None, json: None, now: None } => {
+            Spelled { column: Some(name), form, constant: None, json: None, none: None } => {
                 Ok(Column::Named(name, form.unwrap_or_default()))
             }
-            Spelled { column: None, form: None, constant: Some(constant), json: None, now: None } => {
+            Spelled { column: None, form: None, constant: Some(constant), json: None, none: None } => {
                 Ok(Column::Constant(constant))
             }
-            Spelled { column: None, form: None, constant: None, json: Some(path), now: None } => {
+            Spelled { column: None, form: None, constant: None, json: Some(path), none: None } => {
                 Ok(Column::Json(path))
             }
-            Spelled { column: None, form: None, constant: None, json: None, now: Some(true) } => {
-                Ok(Column::Now)
+            Spelled { column: None, form: None, constant: None, json: None, none: Some(true) } => {
+                Ok(Column::Absent)
             }
             _ => Err(M::Error::custom(
-                "give exactly one of column (with or without as), constant, json and now = true",
+                "give exactly one of column (with or without as), constant, json and none = true",
             )),
         }
     }

@@ -7,6 +7,7 @@ mod built_in;
 mod column;
 mod identifier;
 mod json_path;
+mod message;
 mod retry;
 mod side;
 mod spelled;
@@ -19,15 +20,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use column::{Column, Columns};
+pub use column::{Column, Columns, Extra};
 pub use identifier::Identifier;
 pub use json_path::JsonPath;
+pub use message::{MessageForm, Shape};
 pub use side::{FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
+pub use spelled::property;
 pub use status::Words;
 pub use time::{TimeForm, Zone};
 
 use crate::retry::Policy;
-use crate::route::{Route, Router};
+use crate::route::{Route, Router, order_among};
 use crate::{Names, Text};
 
 /// How a table spells an entry.
@@ -63,6 +66,8 @@ pub struct Layout {
     pub on_dead: OnDead,
     /// What the payload is.
     pub payload: Payload,
+    /// Whether an event may have no data.
+    pub data: Data,
     /// The zone of times that are written without one.
     pub zone: Zone,
     /// Where each part of an entry stands.
@@ -83,13 +88,42 @@ pub struct Layout {
     pub side: Identifier,
     /// How a message is made of an entry.
     pub message: MessageForm,
+    /// What a Kafka sink of this layout sets by itself, by librdkafka's names.
+    pub kafka: BTreeMap<String, String>,
+    /// What routes say of the order of event types; the first match wins, and what none matches has the layout's.
+    pub orders: Vec<(String, Order)>,
 }
 
 impl Layout {
+    /// The layout as these routes have it: which event types have no order.
+    #[must_use]
+    pub fn with_routes(mut self, routes: &[Route]) -> Self {
+        let order = |route: &Route| (route.event_type.clone(), route.order.unwrap_or(self.order));
+        let orders: Vec<_> = routes.iter().map(order).collect();
+        if orders.iter().any(|(_, order)| *order != self.order) {
+            self.orders = orders;
+        }
+        self
+    }
+
+    /// What stays in order among the entries of a type.
+    #[must_use]
+    pub fn order_of(&self, event_type: &str) -> Order {
+        order_among(&self.orders, event_type).unwrap_or(self.order)
+    }
+
     /// Which event goes where: by the routes, else to `sink` and the layout's topics.
     #[must_use]
     pub fn router(&self, routes: Vec<Route>, sink: impl Into<Text>) -> Router {
         Router::new(routes, sink, self.topic.clone()).with_topics(self.topics.clone())
+    }
+}
+
+impl Layout {
+    /// Whether the table itself shows which entries are dead; else that is kept beside it.
+    #[must_use]
+    pub fn shows_dead(&self) -> bool {
+        self.status.as_ref().is_some_and(|words| words.dead.is_some())
     }
 }
 
@@ -149,6 +183,17 @@ pub enum OnDead {
     Skip,
 }
 
+/// Whether an event may have no data: a payload that is NULL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Data {
+    /// A NULL is a flaw: the entry is dead.
+    #[default]
+    Required,
+    /// A NULL is an event without data.
+    Optional,
+}
+
 /// What the payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -167,16 +212,6 @@ pub enum Published {
     Status,
     /// The row is deleted.
     Delete,
-}
-
-/// How a message is made of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MessageForm {
-    /// One CloudEvents JSON object holds everything.
-    Structured,
-    /// The payload is the body, the attributes are headers.
-    Binary,
 }
 
 #[cfg(test)]

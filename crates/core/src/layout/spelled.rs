@@ -9,8 +9,8 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::retry::Retry;
 use super::{
-    Columns, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable, Published,
-    SideTables, Way, Words, Zone,
+    Columns, Data, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable,
+    Published, SideTables, Way, Words, Zone,
 };
 use crate::nearest::toml_fault;
 use crate::retry::Policy;
@@ -53,6 +53,7 @@ struct Spelled {
     batch: Option<usize>,
     on_dead: Option<OnDead>,
     payload: Option<Payload>,
+    data: Option<Data>,
     #[serde(default)]
     zone: Zone,
     columns: Columns,
@@ -65,6 +66,8 @@ struct Spelled {
     retention: Option<Retention>,
     side: Option<Identifier>,
     message: Option<MessageForm>,
+    #[serde(default)]
+    kafka: BTreeMap<String, Property>,
 }
 
 impl Spelled {
@@ -88,6 +91,7 @@ impl Spelled {
             batch: self.batch.unwrap_or(limits::BATCH_ENTRIES),
             on_dead: self.on_dead.unwrap_or(OnDead::Hold),
             payload: self.payload.unwrap_or(Payload::Json),
+            data: self.data.unwrap_or_default(),
             zone: self.zone,
             columns: self.columns,
             status: self.status,
@@ -97,8 +101,36 @@ impl Spelled {
             retry: Policy::from(self.retry),
             retention: self.retention.and_then(|retention| retention.0),
             side: self.side.unwrap_or_else(|| Identifier::new("postrider_").expect("a plain name")),
-            message: self.message.unwrap_or(MessageForm::Structured),
+            message: self.message.unwrap_or_default(),
+            kafka: self.kafka.into_iter().map(|(name, Property(value))| (name, value)).collect(),
+            orders: Vec::new(),
         })
+    }
+}
+
+/// A setting of a client library: a text, a number or a truth value.
+struct Property(String);
+
+impl<'de> Deserialize<'de> for Property {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = toml::Value::deserialize(deserializer)?;
+        property(&value).map(Self).ok_or_else(|| {
+            D::Error::custom(
+                "a property is a text, a number, true or false; write its name in quotes: \"linger.ms\"",
+            )
+        })
+    }
+}
+
+/// A setting as a client library takes it; none where it is neither text, number nor truth value.
+#[must_use]
+pub fn property(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(truth) => Some(truth.to_string()),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
     }
 }
 

@@ -12,8 +12,8 @@ pub struct Words {
     pub leased: Option<String>,
     /// Published; none only where published rows are deleted.
     pub published: Option<String>,
-    /// Given up.
-    pub dead: String,
+    /// Given up; none where the table has no word for it: then it stays pending, and that it is dead is kept beside it.
+    pub dead: Option<String>,
     /// Waiting for its next try, where that has a word of its own.
     pub retry: Option<String>,
 }
@@ -36,7 +36,7 @@ impl Words {
             ("pending", Some(self.pending.as_str())),
             ("leased", self.leased.as_deref()),
             ("published", self.published.as_deref()),
-            ("dead", Some(self.dead.as_str())),
+            ("dead", self.dead.as_deref()),
             ("retry", self.retry.as_deref()),
         ]
         .into_iter()

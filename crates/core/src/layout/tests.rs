@@ -106,10 +106,53 @@ fn commerce_topics_follow_the_convention_but_for_one() {
     assert_eq!(topic(&router, "loopers.product.viewed.v2"), "product-events");
     let route = |topic: Option<&str>| {
         let topic = topic.map(str::to_owned);
-        layout.router(vec![Route { event_type: "loopers.product.*".into(), sink: None, topic }], "kafka")
+        layout.router(
+            vec![Route { event_type: "loopers.product.*".into(), sink: None, topic, order: None }],
+            "kafka",
+        )
     };
     assert_eq!(topic(&route(Some("views")), "loopers.product.viewed.v1"), "views");
     assert_eq!(topic(&route(None), "loopers.product.viewed.v1"), "product-view-events");
+}
+
+/// B1: Commerce and native send every attribute beside the payload. C1, D3: the id under the team's own name, too.
+#[test]
+fn each_layout_has_its_form() {
+    for (name, id_as) in [
+        ("native", None),
+        ("commerce", None),
+        ("logistics", Some("messageId")),
+        ("order-service", Some("eventId")),
+    ] {
+        let form = Layout::built_in(name).unwrap().message;
+        assert_eq!((form.shape, form.id_as.as_deref()), (Shape::Binary, id_as), "{name}");
+    }
+}
+
+/// B11: the team's producer, as far as the layout sets it; what keeps order is the sink's own matter.
+#[test]
+fn commerce_and_native_have_their_own_producers() {
+    let kafka = |name| Layout::built_in(name).unwrap().kafka.into_iter().collect::<Vec<_>>();
+    let expected =
+        [("linger.ms", "5"), ("max.in.flight.requests.per.connection", "5"), ("retry.backoff.ms", "1000")];
+    assert_eq!(kafka("commerce"), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(kafka("native"), [("linger.ms".to_owned(), "0".to_owned())]);
+}
+
+/// F2: no order where a route says so; the first match wins.
+#[test]
+fn a_route_may_have_no_order() {
+    let route =
+        |event_type: &str, order| Route { event_type: event_type.into(), sink: None, topic: None, order };
+    let routes = [route("a.b.*", None), route("a.*", Some(Order::None)), route("c.*", Some(Order::Key))];
+    let layout = Layout::built_in("native").unwrap().with_routes(&routes);
+    for (event_type, order) in
+        [("a.b.c.v1", Order::Key), ("a.c.d.v1", Order::None), ("x", Order::Key), ("c.d", Order::Key)]
+    {
+        assert_eq!(layout.order_of(event_type), order, "{event_type}");
+    }
+    let plain = Layout::built_in("native").unwrap();
+    assert_eq!(plain.clone().with_routes(&routes[..1]), plain);
 }
 
 /// F1: Debezium's columns; published rows are deleted, so that it needs no status, and has no time.
@@ -118,7 +161,7 @@ fn debeziums_table_is_taken_as_it_is() {
     let layout = Layout::built_in("debezium").unwrap();
     assert_eq!((layout.way, layout.published, layout.order), (Way::Hold, Published::Delete, Order::None));
     assert_eq!((&layout.status, &layout.columns.status), (&None, &None));
-    assert_eq!(layout.columns.time, Some(Column::Now));
+    assert_eq!(layout.columns.time, Some(Column::Absent));
     let kind = Kind { event_type: "OrderCreated".into(), aggregate_type: "OrderLine".into() };
     let router = layout.router(vec![], "kafka");
     assert_eq!(router.route(&kind).unwrap().topic, "outbox.event.OrderLine");
@@ -169,12 +212,17 @@ fn an_impossible_mapping_is_refused() {
         ),
         (NATIVE.replace("batch     = 1000", "batch = 0"), "batch = 0 is not from 1"),
         (NATIVE.replace("\"outbox\"", "\"\""), "needs a name"),
+        (NATIVE.replace("\"outbox\"", "\"shop.outbox\""), "Write schema = \"shop\" and table = \"outbox\""),
+        (
+            COMMERCE.replace("\"outbox_failed\"", "\"a.b\""),
+            "Write schema = \"a\" and retry.table.name = \"b\"",
+        ),
         (NATIVE.replace("\"outbox\"", "\"a\\u0000b\""), "control character"),
         (NATIVE.replace("\"7d\"", "\"7 weeks\""), "no span of time"),
         (NATIVE.replace("\"event_id\"", "{ json = \"x\" }"), "no path into the payload"),
-        (NATIVE.replace("= \"type\"", "= { now = true }"), "only columns.time can be"),
-        (NATIVE.replace("= \"type\"", "= { now = false }"), "exactly one of"),
-        (DEBEZIUM.replace("time           = { now = true }", "#"), "columns.time is missing"),
+        (NATIVE.replace("= \"type\"", "= { none = true }"), "only columns.time can be"),
+        (NATIVE.replace("= \"type\"", "= { none = false }"), "exactly one of"),
+        (DEBEZIUM.replace("time           = { none = true }", "#"), "columns.time is missing"),
         (DEBEZIUM.replace("published = \"delete\"", ""), "columns.status is missing"),
         (DEBEZIUM.replace("[columns]", "[columns]\nstatus = \"state\""), "[status] is missing"),
         (DEBEZIUM.replace("\"hold\"", "\"cursor\""), "does not delete"),
@@ -196,6 +244,26 @@ fn an_impossible_mapping_is_refused() {
         (COMMERCE.replace("\"next_retry_at\"", "\"\""), "needs a name"),
         (COMMERCE.replace("loopers.product.viewed.v1", "ProductViewed"), "off the convention"),
         (COMMERCE.replace("\"product-view-events\"", "\"\""), "a type or its topic is empty"),
+        (
+            COMMERCE.replace("{domain}-events", "{domian}-events"),
+            "topic: there is no {domian} to fill in. Did you mean \"{domain}\"?",
+        ),
+        (
+            COMMERCE.replace("\"product-view-events\"", "\"{typ}\""),
+            "[topics] \"loopers.product.viewed.v1\": there is no {typ}",
+        ),
+        (format!("{LOGISTICS}[kafka]\nlinger.ms = 5"), "write its name in quotes"),
+        (NATIVE.replace("[retry]", "[columns.extra]\ntenant = \"tenant_id\"\n[retry]"), "are both given"),
+        (
+            LOGISTICS.replace("[status]", "[columns.extra]\nTenant = \"tenant_id\"\n[status]"),
+            "lower-case letters",
+        ),
+        (
+            LOGISTICS.replace("[status]", "[columns.extra]\nid = \"tenant_id\"\n[status]"),
+            "name of another attribute",
+        ),
+        (COMMERCE.replace("\"binary\"", "\"payload\""), "consumers are promised every attribute"),
+        (LOGISTICS.replace("form = \"binary\"", "form = \"structured\""), "a structured message has its id"),
         (NATIVE.replace("\"event_id\"", "{ json = \"$.x\", constant = \"y\" }"), "exactly one of"),
     ] {
         let fault = fault(&text);

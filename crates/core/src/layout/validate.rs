@@ -1,6 +1,7 @@
 //! What a layout must be: an impossible mapping is named before any table is touched.
 
-use super::{Column, Layout, Published, TimeForm, Way};
+use super::{Column, Identifier, Layout, MessageForm, Published, Shape, TimeForm, Way};
+use crate::route::check_topic;
 use crate::{Fault, Names, limits, name};
 
 /// The parts of an entry that are times.
@@ -20,6 +21,9 @@ const WRITTEN: [&str; 11] = [
     "version",
 ];
 
+/// Columns that become attributes: a database's function takes so many, twice.
+const EXTRA_MAX: usize = 32;
+
 impl Layout {
     /// Whether the mapping is possible. Run by [`Layout::parse`], and again where a field was overridden.
     ///
@@ -30,6 +34,7 @@ impl Layout {
             Self::names_are_sound,
             Self::columns_are_possible,
             Self::topics_are_sound,
+            Self::message_is_possible,
             Self::words_are_sound,
             Self::way_has_its_columns,
             Self::sides_are_possible,
@@ -56,6 +61,11 @@ impl Layout {
                 "Name a topic, for example topic = \"{domain}-events\".".into(),
             )
         })?;
+        let position = self.sides.position.as_ref().map(|table| ("position.table.name", &table.name));
+        let failed = self.sides.failed.as_ref().map(|table| ("retry.table.name", &table.name));
+        for (key, table) in [("table", &self.table)].into_iter().chain(position).chain(failed) {
+            require(!table.as_str().contains('.'), || has_a_dot(key, table))?;
+        }
         require(self.side.as_str().len() <= SIDE_BYTES_MAX, || {
             (
                 format!("side = \"{}\" is longer than {SIDE_BYTES_MAX} bytes", self.side),
@@ -85,17 +95,30 @@ impl Layout {
                         "Name the table's column for it, or, where it has none, add one{}.",
                         match key {
                             "type" => " or give a constant",
-                            "time" => " or write { now = true }: then it is the time of claiming",
+                            "time" => " or write { none = true }: then events are sent without a time",
                             _ => "",
                         }
                     ),
                 )
             })?;
         }
+        require(columns.extra.is_empty() || columns.extensions.is_none(), || {
+            (
+                "columns.extensions and [columns.extra] are both given, and an attribute could be in either"
+                    .into(),
+                "Keep one of them.".into(),
+            )
+        })?;
+        require(columns.extra.iter().count() <= EXTRA_MAX, || {
+            (
+                format!("[columns.extra] has more than {EXTRA_MAX} columns"),
+                "Put the rest into the payload.".into(),
+            )
+        })?;
         for (key, column) in columns.given() {
-            require(*column != Column::Now || key == "time", || {
+            require(*column != Column::Absent || key == "time", || {
                 (
-                    format!("columns.{key} is {{ now = true }}, and only columns.time can be"),
+                    format!("columns.{key} is {{ none = true }}, and only columns.time can be"),
                     "Name a column or give a constant.".into(),
                 )
             })?;
@@ -180,7 +203,7 @@ impl Layout {
         let words = self.status.as_ref().ok_or_else(|| {
             (
                 format!("way = \"{way}\" needs the table's status words, and [status] is missing"),
-                "Give at least pending, published and dead.".to_owned(),
+                "Give at least pending and published.".to_owned(),
             )
         })?;
         require(words.published.is_some() || self.published == Published::Delete, || {
@@ -200,7 +223,12 @@ impl Layout {
                 "Say it with a pattern in topic.".into(),
             )
         })?;
+        let pattern_is_sound = |key: &str, pattern: &str| {
+            check_topic(pattern).map_err(|(problem, remedy)| (format!("{key}: {problem}"), remedy))
+        };
+        pattern_is_sound("topic", &self.topic)?;
         for (event_type, topic) in &self.topics {
+            pattern_is_sound(&format!("[topics] \"{event_type}\""), topic)?;
             require(is_plain(event_type) && is_plain(topic), || {
                 (
                     "in [topics], a type or its topic is empty, too long or has control characters".into(),
@@ -217,6 +245,24 @@ impl Layout {
             })?;
         }
         Ok(())
+    }
+
+    fn message_is_possible(&self) -> Result<(), Problem> {
+        let MessageForm { shape, id_as } = &self.message;
+        require(*shape != Shape::Structured || id_as.is_none(), || {
+            (
+                "message.id_as is for form = \"binary\" or \"payload\": a structured message has its id in the member \"id\" already".into(),
+                "Leave id_as out, or choose form = \"binary\".".into(),
+            )
+        })?;
+        require(*shape != Shape::Payload || self.names == Names::Free, || {
+            (
+                "message is \"payload\", and by names = \"convention\" consumers are promised every attribute: id, type, source, \
+                 time and the aggregate could not be told from the payload alone"
+                    .into(),
+                "Choose message = \"binary\" (the payload as it is, the attributes as headers) or \"structured\".".into(),
+            )
+        })
     }
 
     fn sides_are_possible(&self) -> Result<(), Problem> {
@@ -265,6 +311,20 @@ impl Layout {
         }
         Ok(())
     }
+}
+
+/// Whoever writes `shop.outbox` means a schema and a table, and would get a table of that very name.
+fn has_a_dot(key: &str, table: &Identifier) -> Problem {
+    let (schema, name) = table.as_str().rsplit_once('.').unwrap_or_default();
+    let bare = |part: &str| part.trim_matches('"').to_owned();
+    (
+        format!("{key} = \"{table}\" has a dot, and a schema is no part of a table's name"),
+        format!(
+            "Write schema = \"{}\" and {key} = \"{}\"; a table whose own name has a dot has to be renamed.",
+            bare(schema),
+            bare(name)
+        ),
+    )
 }
 
 fn is_plain(text: &str) -> bool {

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use super::attributes::attributes;
 use super::{Field, RawRow, RawRows, SealedRows, Value};
 use crate::entry::Flaw;
 use crate::envelope::Trace;
-use crate::layout::{Column, Order, Payload, TimeForm, Zone};
-use crate::route::Kind;
+use crate::layout::{Column, Data, Order, Payload, TimeForm, Zone};
+use crate::route::{Kind, order_among};
 use crate::{Entry, EntryId, Envelope, Key, Layout, Text, limits};
 
 /// What the layout says of reading.
@@ -19,8 +20,14 @@ pub struct Decoder {
     mapped: [bool; Field::Payload as usize],
     time_form: TimeForm,
     zone: Zone,
-    payload: Payload,
+    /// Whether NULL is a payload.
+    takes_null: bool,
+    has_time: bool,
+    /// Each part as people find it in the table, for what is said of a flaw.
+    places: Vec<String>,
     keeps_order: bool,
+    /// Which types have another order than the layout's.
+    orders: Vec<(String, Order)>,
     /// What a row counts for in the limits beside the bytes of its columns.
     row_bytes: usize,
 }
@@ -33,8 +40,11 @@ impl Decoder {
             mapped: [false; Field::Payload as usize],
             time_form: TimeForm::Text,
             zone: layout.zone,
-            payload: layout.payload,
+            takes_null: layout.payload == Payload::Bytes || layout.data == Data::Optional,
+            has_time: layout.columns.time != Some(Column::Absent),
+            places: places(layout),
             keeps_order: layout.order == Order::Key,
+            orders: layout.orders.clone(),
             row_bytes: Entry::OVERHEAD_BYTES,
         };
         let columns = Field::columns(layout).into_iter().take(Field::Payload as usize).enumerate();
@@ -44,8 +54,6 @@ impl Decoder {
                     decoder.constants[at] = Some(Text::from(constant.as_str()))
                 }
                 Some(Column::Named(_, form)) if at == Field::Time as usize => decoder.time_form = *form,
-                // The adapter selects the database's clock there: as a time, or as a number.
-                Some(Column::Now) => decoder.time_form = TimeForm::UnixUs,
                 _ => {}
             }
             decoder.mapped[at] = column.is_some();
@@ -62,9 +70,13 @@ impl Decoder {
         Decoding { decoder: self, before: Default::default() }
     }
 
+    fn orders_type(&self, event_type: &str) -> bool {
+        order_among(&self.orders, event_type).map_or(self.keeps_order, |order| order == Order::Key)
+    }
+
     /// Reads keys even where order is not kept.
     pub fn with_keys(self) -> Self {
-        Self { keeps_order: true, ..self }
+        Self { keeps_order: true, orders: Vec::new(), ..self }
     }
 
     /// The time in a column of the given form; none where it is not one.
@@ -171,7 +183,7 @@ impl Decoding<'_> {
             _ => EntryId::Text(Text::try_from(row.share(Field::Id)).unwrap_or_default()),
         };
         let key = match own_key {
-            _ if !self.decoder.keeps_order => None,
+            _ if !self.decoder.orders_type(&envelope.event_type) => None,
             Some(id) => Some(key_of_its_own(id)),
             None => aggregate_key(envelope.aggregate_id.clone(), || envelope.aggregate_type.clone()),
         };
@@ -180,17 +192,17 @@ impl Decoding<'_> {
 
     /// The key that [`Self::entry`] will find.
     pub fn key(&mut self, row: RawRow<'_>) -> Option<Key> {
-        if !self.decoder.keeps_order {
+        let decoder = self.decoder;
+        let mut reader = self.reader(row);
+        let event_type = if decoder.orders.is_empty() { None } else { reader.text(Field::Type) };
+        if !decoder.orders_type(event_type.as_deref().unwrap_or_default()) {
             return None;
         }
-        let mut reader = self.reader(row);
-        match reader.own_key() {
-            Some(id) => Some(key_of_its_own(id)),
-            None => {
-                let id = reader.text(Field::AggregateId)?;
-                aggregate_key(id, || reader.text(Field::AggregateType).unwrap_or_default())
-            }
+        if let Some(id) = reader.own_key() {
+            return Some(key_of_its_own(id));
         }
+        let id = reader.text(Field::AggregateId)?;
+        aggregate_key(id, || reader.text(Field::AggregateType).unwrap_or_default())
     }
 
     /// The kind that its envelope will be of.
@@ -263,12 +275,12 @@ impl Reader<'_> {
             Value::Real(number) => Some(number.to_string().into()),
             Value::Time(us) | Value::Local(us) => Some(us.to_string().into()),
             Value::Blob(_) | Value::Uuid(_) => {
-                self.blame(|| format!("column {} holds bytes where a text is expected", field.key()));
+                self.blame(field, || "holds bytes where a text is expected".into());
                 None
             }
             Value::Null => {
                 if self.decoder.mapped[at] && REQUIRED.contains(&field) {
-                    self.blame(|| format!("column {} is NULL", field.key()));
+                    self.blame(field, || "is NULL".into());
                 }
                 None
             }
@@ -278,27 +290,26 @@ impl Reader<'_> {
     fn utf_8(&mut self, field: Field) -> Option<Text> {
         let text = Text::try_from(self.row.share(field)).ok();
         if text.is_none() {
-            self.blame(|| format!("column {} is not UTF-8", field.key()));
+            self.blame(field, || "is not UTF-8".into());
         }
         text
     }
 
     fn time(&mut self) -> Timestamp {
         let decoder = self.decoder;
-        let time = match &decoder.constants[Field::Time as usize] {
-            Some(constant) => decoder.zone.read(constant),
-            None => decoder.time(self.row.get(Field::Time), decoder.time_form),
+        if !decoder.has_time {
+            return Envelope::NO_TIME;
+        }
+        let time = match (&decoder.constants[Field::Time as usize], self.row.get(Field::Time)) {
+            (Some(constant), _) => decoder.zone.read(constant),
+            // Nobody wrote it down (D2).
+            (None, Value::Null) => return Envelope::NO_TIME,
+            (None, value) => decoder.time(value, decoder.time_form),
         };
         if time.is_none() {
-            let is_null = self.row.get(Field::Time) == Value::Null;
-            let what = if is_null {
-                "is NULL, and an event has a time"
-            } else {
-                "holds no time of the layout's form"
-            };
-            self.blame(|| format!("column time {what}"));
+            self.blame(Field::Time, || "holds no time of the layout's form".into());
         }
-        time.unwrap_or_default()
+        time.unwrap_or(Envelope::NO_TIME)
     }
 
     fn sequence(&mut self) -> Option<i64> {
@@ -311,7 +322,7 @@ impl Reader<'_> {
             _ => None,
         };
         if sequence.is_none() && value != Value::Null {
-            self.blame(|| "column sequence holds no whole number".into());
+            self.blame(Field::Sequence, || "holds no whole number".into());
         }
         sequence
     }
@@ -319,23 +330,23 @@ impl Reader<'_> {
     fn extensions(&mut self) -> BTreeMap<Text, Text> {
         let Some(json) = self.text(Field::Extensions) else { return BTreeMap::new() };
         attributes(&json).unwrap_or_else(|why| {
-            self.blame(|| why);
+            self.blame(Field::Extensions, || why);
             BTreeMap::new()
         })
     }
 
     fn payload(&mut self) -> Bytes {
         if let Value::Integer(bytes) = self.row.get(Field::TooLarge) {
-            self.blame(|| {
-                format!("column payload holds {bytes} bytes, and {} is the most", limits::PAYLOAD_BYTES_MAX)
+            self.blame(Field::Payload, || {
+                format!("holds {bytes} bytes, and {} is the most", limits::PAYLOAD_BYTES_MAX)
             });
             return Bytes::new();
         }
         match self.row.get(Field::Payload) {
             Value::Text(_) | Value::Blob(_) => self.row.share(Field::Payload),
-            Value::Null if self.decoder.payload == Payload::Bytes => Bytes::new(),
+            Value::Null if self.decoder.takes_null => Bytes::new(),
             Value::Null => {
-                self.blame(|| "column payload is NULL".into());
+                self.blame(Field::Payload, || "is NULL".into());
                 Bytes::new()
             }
             // A number is a JSON document too, and SQLite keeps one as such.
@@ -346,9 +357,32 @@ impl Reader<'_> {
         }
     }
 
-    fn blame(&mut self, why: impl FnOnce() -> String) {
-        self.flaw.get_or_insert_with(why);
+    fn blame(&mut self, field: Field, what: impl FnOnce() -> String) {
+        let decoder = self.decoder;
+        self.flaw.get_or_insert_with(|| {
+            format!(
+                "{} {}: correct the row, or columns.{} in the layout, and revive the entry",
+                decoder.places[field as usize],
+                what(),
+                field.key()
+            )
+        });
     }
+}
+
+/// Where each part stands, by the table's own names.
+fn places(layout: &Layout) -> Vec<String> {
+    let (table, payload) = (layout.table.quoted(), layout.columns.payload.as_ref());
+    let payload =
+        payload.and_then(Column::name).map_or_else(|| "payload".into(), |name| name.as_str().to_owned());
+    let place = |column: Option<&Column>| match column {
+        Some(Column::Named(name, _)) => format!("column {} of table {table}", name.quoted()),
+        Some(Column::Json(path)) => format!("{} in column \"{payload}\" of table {table}", path.quoted()),
+        Some(Column::Constant(_) | Column::Absent) | None => format!("table {table}"),
+    };
+    let mut places: Vec<String> = Field::columns(layout).into_iter().map(place).collect();
+    places[Field::TooLarge as usize] = places[Field::Payload as usize].clone();
+    places
 }
 
 fn key_of_its_own(id: Text) -> Key {
@@ -358,27 +392,4 @@ fn key_of_its_own(id: Text) -> Key {
 /// An aggregate's id is scoped by its type.
 fn aggregate_key(id: Text, aggregate_type: impl FnOnce() -> Text) -> Option<Key> {
     (!id.is_empty()).then(|| Key { scope: aggregate_type(), id })
-}
-
-/// A JSON object of texts; numbers and booleans are taken as they are written.
-fn attributes(json: &str) -> Result<BTreeMap<Text, Text>, String> {
-    let object: BTreeMap<String, serde_json::Value> =
-        serde_json::from_str(json).map_err(|_| "column extensions holds no JSON object".to_owned())?;
-    if object.len() > limits::EXTENSIONS_MAX {
-        return Err(format!("column extensions holds more than {} attributes", limits::EXTENSIONS_MAX));
-    }
-    let attribute = |(name, value): (String, serde_json::Value)| {
-        let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        let text = match value {
-            serde_json::Value::String(text) => Some(text),
-            serde_json::Value::Number(number) => Some(number.to_string()),
-            serde_json::Value::Bool(truth) => Some(truth.to_string()),
-            _ => None,
-        };
-        match text.filter(|_| plain) {
-            Some(text) => Ok((Text::from(name), Text::from(text))),
-            None => Err("column extensions holds an attribute whose name is not lower-case letters and digits, or whose value is no text".to_owned()),
-        }
-    };
-    object.into_iter().map(attribute).collect()
 }

@@ -10,7 +10,7 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Error, GenericClient, Row, Statement};
 
 use super::driver::appended;
-use super::values::one;
+use super::values::shortest;
 use super::{Answer, Columns, Driver, Outbox, Value};
 use crate::sql::{AppendSql, Form};
 
@@ -71,12 +71,16 @@ impl Outbox {
     pub async fn prepare_with<C, F>(&self, client: &C, prepare: F) -> Result<Prepared, AppendError<Error>>
     where
         C: GenericClient + Sync,
-        F: AsyncFnOnce(&str, &[Type]) -> Result<Statement, Error>,
+        F: AsyncFn(&str, &[Type]) -> Result<Statement, Error>,
     {
         let sql = self.sql(&mut Caller(client)).await?;
-        let types: Vec<Type> = sql.parameters.iter().map(|parameter| type_of(parameter.form)).collect();
-        let statement = prepare(&sql.one, &types).await.map_err(AppendError::Database)?;
-        Ok(Prepared { outbox: self.clone(), sql, statement })
+        let types = |all: bool| -> Vec<Type> {
+            let listed = sql.parameters.iter().filter(|parameter| all || !parameter.is_extra);
+            listed.map(|parameter| type_of(parameter.form)).collect()
+        };
+        let plain = prepare(&sql.plain, &types(false)).await.map_err(AppendError::Database)?;
+        let whole = prepare(&sql.one, &types(true)).await.map_err(AppendError::Database)?;
+        Ok(Prepared { outbox: self.clone(), sql, plain, whole })
     }
 }
 
@@ -85,7 +89,9 @@ impl Outbox {
 pub struct Prepared {
     outbox: Outbox,
     sql: Arc<AppendSql>,
-    statement: Statement,
+    /// Without the columns that most events have nothing for: the server's work is by the column.
+    plain: Statement,
+    whole: Statement,
 }
 
 impl Prepared {
@@ -99,10 +105,11 @@ impl Prepared {
         envelope: &Envelope,
     ) -> Result<Appended, AppendError<Error>> {
         self.outbox.accept(envelope)?;
-        let values = one(self.outbox.layout(), &self.sql, envelope)?;
+        let (text, values) = shortest(self.outbox.layout(), &self.sql, envelope)?;
+        let statement = if text == self.sql.plain { &self.plain } else { &self.whole };
         let values: Vec<&(dyn ToSql + Sync)> =
             values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        let row = client.query_one(&self.statement, &values).await.map_err(AppendError::Database)?;
+        let row = client.query_one(statement, &values).await.map_err(AppendError::Database)?;
         Ok(appended(&self.sql, envelope, Some(answer(&row).map_err(AppendError::Database)?)))
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn once<'a>(layout: &Layout, envelope: &'a Envelope, key: &'a str) ->
         optional(envelope.partition_key.as_deref()),
         text(&envelope.id),
         text(&envelope.source),
-        Value::Text(Some(envelope.time.to_string().into())),
+        Value::Text(envelope.known_time().map(|time| time.to_string().into())),
         optional(envelope.content_type.as_deref()),
         optional(envelope.trace.as_ref().map(|trace| &*trace.parent)),
         optional(envelope.trace.as_ref().and_then(|trace| trace.state.as_deref())),
@@ -198,8 +198,25 @@ fn fits(parameter: &Parameter, envelope: &Envelope, text: &str) -> Result<(), Fa
             &format!("is of type {}", column.declared),
             "Give it a number, or make the column text",
         )),
+        Kind::Json if column.declared.contains("jsonb") => match zero_character(text) {
+            Some(at) => Err(refused(
+                parameter,
+                envelope,
+                &format!("holds the character \\u0000 at byte {at}"),
+                "is of type jsonb, which keeps none",
+                "Take it out of the payload, or make the column json, text or bytea",
+            )),
+            None => Ok(()),
+        },
         _ => Ok(()),
     }
+}
+
+/// Where JSON spells the character zero, which only its escape can: a backslash before it would make it six others.
+fn zero_character(json: &str) -> Option<usize> {
+    let escapes =
+        |at: usize| json.as_bytes()[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0;
+    json.match_indices("\\u0000").map(|(at, _)| at).find(|at| escapes(*at))
 }
 
 /// In the usual spelling, which is how the database writes it.
@@ -223,7 +240,15 @@ fn refused(parameter: &Parameter, envelope: &Envelope, is: &str, takes: &str, re
 
 #[cfg(test)]
 mod tests {
-    use super::is_uuid;
+    use super::{is_uuid, zero_character};
+
+    #[test]
+    fn the_character_zero_is_told_from_what_looks_like_it() {
+        assert_eq!(zero_character(r#"{"a":"\u0000"}"#), Some(6));
+        assert_eq!(zero_character(r#"{"a":"\\u0000"}"#), None);
+        assert_eq!(zero_character(r#"{"a":"\\\u0000"}"#), Some(8));
+        assert_eq!(zero_character(r#"{"a":"u0000\u0001"}"#), None);
+    }
 
     #[test]
     fn uuids_are_known_by_their_usual_spelling() {

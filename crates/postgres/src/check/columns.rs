@@ -23,7 +23,7 @@ impl Found<'_> {
                     None => self.missing(key, name.as_str(), table),
                 },
                 Column::Constant(constant) if constant.trim().is_empty() => self.empty_constant(key),
-                Column::Constant(_) | Column::Json(_) | Column::Now => {}
+                Column::Constant(_) | Column::Json(_) | Column::Absent => {}
             }
         }
         self.id(table);

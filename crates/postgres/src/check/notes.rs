@@ -13,6 +13,10 @@ const DURABLE: &str = "\
 select current_setting('fsync') = 'on', current_setting('synchronous_commit'), \
 c.relpersistence = 'u', pg_has_role(c.relowner, 'usage') from pg_class as c where c.oid = $1";
 
+/// F2: what would give the order that ids without an order cannot.
+const STRICT: &str = "Strict order per key needs the log (way = \"log\", not in this build yet) or an added column: \
+`bigint generated always as identity`, mapped as columns.id, with the old one as columns.event_id and order = \"key\".";
+
 impl Found<'_> {
     pub(super) async fn notes(&mut self, session: &Session, table: &Table) -> Result<(), Error> {
         self.order(table);
@@ -51,15 +55,15 @@ impl Found<'_> {
             (Order::Key, true) => self.note("events of one key are published in the order of their ids", ""),
             (Order::Key, false) => self.note(
                 "ids do not count: events of one key are published by (time, id), best effort: causal only as far as the writers' clocks are",
-                "For strict order add a `bigint generated always as identity` column and map it as columns.id (and the old one as columns.event_id).",
+                STRICT,
             ),
             (Order::None, _) if has_time => self.note(
-                "order = \"none\": events are published about in the order of their time, best effort, and by several relays side by side",
-                "",
+                "order = \"none\": events are published about in the order of (time, id), best effort, and by several relays side by side",
+                if counts { "" } else { STRICT },
             ),
             (Order::None, _) => self.note(
                 "order = \"none\", and the table has no time: events are published in no particular order",
-                "For strict order add a `bigint generated always as identity` column, and use way = \"cursor\" with order = \"key\".",
+                STRICT,
             ),
         }
     }

@@ -130,10 +130,12 @@ impl Found<'_> {
             (&names.exceptions, &all[..]),
             (&names.ranges, &all[..]),
             (&names.claims, &all[..]),
+            (&names.closed, &all[..]),
             (&names.leases, &all[..]),
             (&names.jobs, &all[..]),
             (&names.entries, &all[..]),
             (&names.reports, &all[..]),
+            (&names.idempotency, &["select", "delete"]),
         ];
         for (table, rights) in own {
             self.table_rights(session, table, rights).await?;

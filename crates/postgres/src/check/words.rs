@@ -8,6 +8,7 @@ use crate::fault::Error;
 use crate::session::Session;
 use crate::sql::depth::unknown_words;
 use crate::sql::{Names, literal};
+use crate::status::values;
 use crate::table::{Kind, LiveColumn, Table};
 
 /// $1 the table, $2 the column: constraints that are about this column alone.
@@ -29,18 +30,20 @@ impl Found<'_> {
             ("pending", Some(&words.pending)),
             ("leased", words.leased.as_ref()),
             ("published", words.published.as_ref()),
-            ("dead", Some(&words.dead)),
+            ("dead", words.dead.as_ref()),
             ("retry", words.retry.as_ref()),
         ];
         let given: Vec<(&str, &str)> =
             given.into_iter().filter_map(|(key, word)| Some((key, word?.as_str()))).collect();
-        if !matches!(live.kind, Kind::Text | Kind::Enum | Kind::Other) {
+        let unfit = given.iter().find(|(_, word)| live.kind != Kind::Enum && !live.takes(word));
+        if let Some((key, word)) = unfit {
+            let name = &live.name;
             self.fault(
                 format!(
-                    "columns.status is \"{}\" of type {}, and the layout's statuses are words like \"{}\"",
-                    live.name, live.declared, words.pending
+                    "columns.status is \"{name}\" of type {}, which has no value \"{word}\" (status.{key})",
+                    live.declared
                 ),
-                "Map a column of text or of an enum. A table without one can be read by way = \"cursor\", or have its published rows deleted.",
+                format!("Correct [status] in the layout: {}.", values(live)),
             );
             return Ok(());
         }
@@ -144,7 +147,7 @@ impl Found<'_> {
             let word = word.map_or("NULL".into(), |word| format!("\"{word}\""));
             self.advise(
                 format!("{rows} rows have the status {word}, which is none of the layout's words: they are passed by"),
-                "Give the word its place in [status], or correct the rows.",
+                "Give the word its place in [status], or correct the rows: `postrider list --state unknown` shows them, `postrider revive --state unknown` makes them pending.",
             );
         }
         Ok(())

@@ -23,38 +23,72 @@ pub(super) async fn adopt(
     sequence: &Sequence,
     failed: Option<&FailedSql>,
 ) -> Result<(), Fault> {
-    let place = config.place();
-    match try_adopt(session, config, sql, sequence, failed).await.map_err(|error| fault(&place, error))? {
-        Adopted::Yes => Ok(()),
-        Adopted::NoStart => Err(Fault::new(
-            place,
-            "the table has rows already, and where to begin is not said",
-            "Set start = \"beginning\" to publish all of them, \"now\" to publish only what comes, or the id after which to begin.",
-        )),
-        Adopted::Backwards { position, highest, start } => Err(Fault::new(
-            place,
-            format!(
-                "ids went backwards: rows up to id {position} were dealt with, the table is at {highest} (reading began with \
-                 start = {start})"
-            ),
-            BACKWARDS,
-        )),
+    let told = |error| fault(&config.place(), error);
+    match standing(session, config, sql, sequence).await.map_err(told)? {
+        Standing::Known => Ok(()),
+        Standing::Begins(begin) => write(session, config, sql, begin, failed).await.map_err(told),
+        Standing::Refused(refusal) => Err(refusal),
     }
 }
 
-enum Adopted {
-    Yes,
-    NoStart,
-    Backwards { position: i64, highest: i64, start: String },
-}
-
-async fn try_adopt(
+/// Why reading would not begin: what [`adopt`] would say, without writing anything.
+pub(super) async fn refusal(
     session: &Session,
     config: &Config,
     sql: &CursorSql,
     sequence: &Sequence,
-    failed: Option<&FailedSql>,
-) -> Result<Adopted, Error> {
+) -> Result<Option<Fault>, Error> {
+    Ok(match standing(session, config, sql, sequence).await? {
+        Standing::Known | Standing::Begins(_) => None,
+        Standing::Refused(refusal) => Some(refusal),
+    })
+}
+
+/// Where reading stands before it begins.
+enum Standing {
+    Known,
+    Begins(Begin),
+    Refused(Fault),
+}
+
+/// Where reading begins.
+struct Begin {
+    position: i64,
+    /// What was chosen.
+    word: String,
+    /// No row has an id below it.
+    before_all: i64,
+    /// The latest row of the team's own table of positions.
+    seen: Option<i64>,
+    /// Whether it began before.
+    is_known: bool,
+}
+
+fn no_start(config: &Config) -> Standing {
+    Standing::Refused(Fault::new(
+        config.place(),
+        "the table has rows already, and where to begin is not said",
+        "Set start = \"beginning\" to publish all of them, \"now\" to publish only what comes, or the id after which to begin.",
+    ))
+}
+
+fn backwards(config: &Config, position: i64, highest: i64, start: &str) -> Standing {
+    Standing::Refused(Fault::new(
+        config.place(),
+        format!(
+            "ids went backwards: rows up to id {position} were dealt with, the table is at {highest} (reading began with \
+             start = {start})"
+        ),
+        BACKWARDS,
+    ))
+}
+
+async fn standing(
+    session: &Session,
+    config: &Config,
+    sql: &CursorSql,
+    sequence: &Sequence,
+) -> Result<Standing, Error> {
     let names = Names::new(&config.layout);
     let outbox = config.layout.table.as_str();
     let known = session
@@ -68,16 +102,15 @@ async fn try_adopt(
     let number = |row: Option<tokio_postgres::Row>| row.map(|row| row.get::<_, i64>(0));
     let drawn = number(session.first(&drawn, &[]).await?).unwrap_or(0);
     let highest = number(session.first(&sql.highest, &[]).await?).map_or(drawn, |id| id.max(drawn));
+    let is_known = known.is_some();
     if let Some(row) = known {
         let (position, start): (i64, String) = (row.get(0), row.get(1));
         if position <= highest {
-            return Ok(Adopted::Yes);
+            return Ok(Standing::Known);
         }
-        // A start that was left in the configuration must not skip what was written since.
-        let is_chosen =
-            config.start.is_some_and(|chosen| chosen == Start::Beginning || word(chosen) != start);
-        if !is_chosen {
-            return Ok(Adopted::Backwards { position, highest, start });
+        // A start that was left in the configuration must neither skip what was written since nor repeat what was published.
+        if config.start.is_none_or(|chosen| word(chosen) == start) {
+            return Ok(backwards(config, position, highest, &start));
         }
     }
     let team = team_position(session, config).await?;
@@ -89,14 +122,29 @@ async fn try_adopt(
         (Some(Start::Now), _) => (highest, word(Start::Now)),
         (Some(Start::After(id)), _) => (id.min(highest), word(Start::After(id))),
         (None, Some(team)) if team.position > highest => {
-            return Ok(Adopted::Backwards { position: team.position, highest, start: team.name.clone() });
+            return Ok(backwards(config, team.position, highest, &team.name));
         }
         (None, Some(team)) => (team.position, team.name.clone()),
         (None, None) if lowest.is_none() => (before_all, word(Start::Beginning)),
-        (None, None) => return Ok(Adopted::NoStart),
+        (None, None) => return Ok(no_start(config)),
     };
+    Ok(Standing::Begins(Begin { position, word, before_all, seen: team.map(|team| team.seen), is_known }))
+}
+
+async fn write(
+    session: &Session,
+    config: &Config,
+    sql: &CursorSql,
+    begin: Begin,
+    failed: Option<&FailedSql>,
+) -> Result<(), Error> {
+    let Begin { position, word, before_all, seen, is_known } = begin;
+    let names = Names::new(&config.layout);
+    let outbox = config.layout.table.as_str();
     let transaction = session.begin(Durable::Now).await?;
-    for table in [&names.exceptions, &names.ranges, &names.claims] {
+    // What an operator buried before the first start stays buried.
+    let kept = [&names.exceptions].into_iter().filter(|_| is_known);
+    for table in kept.chain([&names.ranges, &names.claims, &names.closed]) {
         transaction
             .execute(&format!("delete from {table} where outbox = $1"), &[(&outbox, Type::TEXT)])
             .await?;
@@ -105,7 +153,6 @@ async fn try_adopt(
     let gaps = transaction.query(&sql.missing, &[(&from, Type::INT8), (&position, Type::INT8)]).await?;
     let first: Vec<i64> = gaps.iter().map(|row| row.get(0)).collect();
     let last: Vec<i64> = gaps.iter().map(|row| row.get(1)).collect();
-    let seen = team.map(|team| team.seen);
     let params = [
         (&outbox as _, Type::TEXT),
         (&position as _, Type::INT8),
@@ -125,8 +172,7 @@ async fn try_adopt(
     if let Some(failed) = failed {
         adopt_failed(&transaction, config, failed, position).await?;
     }
-    transaction.commit().await?;
-    Ok(Adopted::Yes)
+    transaction.commit().await
 }
 
 /// Where the relay before this one has come to, by the team's own table: the row with the highest id, never by clock (B4).
@@ -161,15 +207,7 @@ async fn adopt_failed(
     let retries_max = i32::try_from(config.layout.retry.retries_max).unwrap_or(i32::MAX);
     let outbox = config.layout.table.as_str();
     let params = [(&outbox as _, Type::TEXT), (&position as _, Type::INT8), (&retries_max as _, Type::INT4)];
-    session.execute(&failed.adopt, &params).await?;
-    let orphans = session.first(&failed.orphans, &[]).await?.map_or(0, |row| row.get::<_, i64>(0));
-    if orphans > 0 {
-        tracing::warn!(
-            entries = orphans,
-            "the table of failed entries has some whose events are not in the outbox any more: nobody can send them again"
-        );
-    }
-    Ok(())
+    session.execute(&failed.adopt, &params).await.map(drop)
 }
 
 /// A start as the configuration spells it.

@@ -1,5 +1,6 @@
 //! A team's own table of failed entries, beside Postrider's exceptions: what it has no column for stays there.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use postrider_core::cursor::{Exception, Shelf, Write};
@@ -18,6 +19,10 @@ use crate::table::{Kind, Table};
 
 /// A person's change in the team's table is heeded within this long.
 const HEED_EVERY: Duration = Duration::from_secs(1);
+/// What somebody else writes there is found within this long.
+const STRANGERS_EVERY: Duration = Duration::from_secs(5);
+/// Rows that are passed by, before no further ones are taken over.
+const PASSED_BY_MAX: usize = 10_000;
 
 /// Finds the team's tables, and refuses those that do not fit.
 pub(super) async fn inspect(
@@ -84,7 +89,62 @@ impl CursorSource {
             return Ok(());
         }
         let params = [(&self.fence.outbox as _, Type::TEXT), (&write.deletes as _, Type::INT8_ARRAY)];
-        session.execute(&sql.delete, &params).await.map(drop)
+        session.run("savepoint postrider_failed").await?;
+        let left = match session.query(&sql.delete, &params).await {
+            Ok(left) => left,
+            Err(error) if error.is_refusal() => {
+                session.run("rollback to savepoint postrider_failed").await?;
+                session.query(&sql.kept, &params).await?
+            }
+            Err(error) => return Err(error),
+        };
+        session.run("release savepoint postrider_failed").await?;
+        if !left.is_empty() {
+            tracing::warn!(
+                outbox = %self.fence.outbox,
+                rows = left.len(),
+                first = left[0].get::<_, i64>(0),
+                "the table of failed entries keeps rows of events that were published: a trigger or constraint is in the way. \
+                 They are passed by until the relay is started again: delete them"
+            );
+            self.pass_by(left.iter().map(|row| row.get(0)));
+        }
+        Ok(())
+    }
+
+    fn pass_by(&self, rows: impl Iterator<Item = i64>) {
+        self.passed_by.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
+    }
+
+    /// Takes over what others have written to the team's table: it is retried as if Postrider had written it (B8).
+    async fn take_strangers(&self, session: &Session, held: &mut Held) -> Result<bool, Error> {
+        let Some(sql) = &self.failed else { return Ok(false) };
+        let passed_by: Vec<i64> =
+            self.passed_by.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let since = held.strangers_at.map(|at| held.now.duration_since(at).unsigned_abs());
+        if since.is_some_and(|since| since < STRANGERS_EVERY) || passed_by.len() >= PASSED_BY_MAX {
+            return Ok(false);
+        }
+        held.strangers_at = Some(held.now);
+        let retries_max = i32::try_from(self.config.layout.retry.retries_max).unwrap_or(i32::MAX);
+        let params = [
+            (&self.fence.outbox as _, Type::TEXT),
+            (&self.fence.owner as _, Type::TEXT),
+            (&held.fence as _, Type::INT8),
+            (&retries_max as _, Type::INT4),
+            (&passed_by as _, Type::INT8_ARRAY),
+        ];
+        let found = session.query(&sql.strangers, &params).await?;
+        let passed = |row: &&tokio_postgres::Row| row.get::<_, bool>(1);
+        self.pass_by(found.iter().filter(passed).map(|row| row.get(0)));
+        let orphans = found.iter().filter(|row| row.get::<_, bool>(2)).count();
+        if orphans > 0 {
+            tracing::warn!(
+                entries = orphans,
+                "the table of failed entries has some whose events are not in the outbox any more: nobody can send them again"
+            );
+        }
+        Ok(found.iter().any(|row| !row.get::<_, bool>(1)))
     }
 
     /// Keeps a copy of what has failed. What the team's table refuses is in Postrider's own alone: one event that cannot be
@@ -171,7 +231,8 @@ impl CursorSource {
             (&retries_max as _, Type::INT4),
         ];
         let row = session.first(&sql.heed, &params).await.map_err(failed)?;
-        if row.is_some_and(|row| row.get::<_, i64>(0) > 0) {
+        let taken = self.take_strangers(session, held).await.map_err(failed)?;
+        if taken || row.is_some_and(|row| row.get::<_, i64>(0) > 0) {
             held.loaded.cursor.reload(self.exceptions(session).await.map_err(failed)?);
         }
         held.heeded_at = Some(held.now);

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use postrider_core::cursor::{Exception, Loaded, ParkedRange, Saved, Shelf};
+use postrider_core::gaps::ClosedGap;
 use postrider_core::route::Kind;
 use postrider_core::rows::Value;
 use postrider_core::source::SourceError;
@@ -55,10 +56,12 @@ impl CursorSource {
         };
         let (position, epoch): (i64, i64) = (row.get(0), row.get(1));
         let (first, last): (Vec<i64>, Vec<i64>) = (row.get(2), row.get(3));
-        let ranges = transaction.query(&self.sql.ranges, &[outbox]).await?;
+        let ranges = transaction.query(&self.sql.ranges, std::slice::from_ref(&outbox)).await?;
+        let closed = transaction.query(&self.sql.closed, &[outbox]).await?;
         let saved = Saved {
             position,
             gaps: first.into_iter().zip(last).map(|(first, last)| first..=last).collect(),
+            closed: closed.iter().map(closed_gap).collect::<Result<_, _>>()?,
             exceptions: self.exceptions(&transaction).await?,
             ranges: ranges.iter().map(range).collect::<Result<_, _>>()?,
         };
@@ -70,9 +73,10 @@ impl CursorSource {
             now: Timestamp::default(),
             drawn: i64::MAX,
             read_at: None,
-            is_idle: false,
+            idle: 0,
             looked_at: None,
             heeded_at: None,
+            strangers_at: None,
             survivors: Default::default(),
             late_told: 0,
             row_bytes: 0,
@@ -124,6 +128,10 @@ enum Taken {
 fn range(row: &Row) -> Result<ParkedRange, tokio_postgres::Error> {
     let text = |at| Ok::<_, tokio_postgres::Error>(Text::from(lenient(row, at)?.unwrap_or_default()));
     Ok(ParkedRange { kind: Kind { event_type: text(0)?, aggregate_type: text(1)? }, first: row.try_get(2)? })
+}
+
+fn closed_gap(row: &Row) -> Result<ClosedGap, tokio_postgres::Error> {
+    Ok(ClosedGap { ids: row.try_get(0)?..=row.try_get(1)?, at: time(row, 2)? })
 }
 
 fn shelf(row: &Row) -> Result<Shelf, tokio_postgres::Error> {

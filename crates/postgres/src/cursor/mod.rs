@@ -13,23 +13,42 @@ mod pulse;
 mod refuse;
 mod write;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 
 use postrider_core::cursor::Settings;
 use postrider_core::layout::OnDead;
 use postrider_core::rows::Decoder;
 use postrider_core::source::{Ask, Claim, Claimed, Idle, Settles, Source, SourceError, SourceFeatures};
 use postrider_core::{Fault, Settlement, limits, point};
+use tokio::sync::MutexGuard;
 
 use crate::config::Config;
 use crate::fault::Error;
 use crate::fence::Fence;
-use crate::session::{Durable, Link, Session};
+use crate::session::{Durable, Link, Session, meanwhile};
 use crate::sql::cursor::CursorSql;
 use crate::sql::failed::FailedSql;
 use crate::table::Table;
-use memory::{Held, Memory};
+use memory::{Held, Memory, News};
 use page::Page;
+
+/// Why a relay would not begin to read: all that it is refused for when it opens, beyond what [`crate::fitness`] knows.
+pub(crate) async fn refusal(
+    session: &Session,
+    config: &Config,
+    table: &Table,
+) -> Result<Option<Fault>, Error> {
+    let sequence = match refuse::require_fit(session, config, table).await {
+        Ok(sequence) => sequence,
+        Err(refusal) => return Ok(Some(refusal)),
+    };
+    let sql = CursorSql::new(&config.layout, table, &sequence.name);
+    adopt::refusal(session, config, &sql, &sequence).await
+}
 
 /// An append-only table in one holder's hands.
 pub(crate) struct CursorSource {
@@ -40,11 +59,20 @@ pub(crate) struct CursorSource {
     sql: CursorSql,
     /// The team's own table of failed entries, where it has one.
     failed: Option<FailedSql>,
+    /// Its rows that nothing is to come of: events that are gone, or were published.
+    passed_by: std::sync::Mutex<BTreeSet<i64>>,
     decoder: Arc<Decoder>,
     fence: Fence,
     link: Link,
-    /// One call at a time: a reading is scanned before the next one is made, and writes are made one after the other.
+    /// Extends the lease, whatever the other waits for.
+    renewals: Link,
+    /// The turn to write, taken before memory is: writes are made one after the other.
+    turn: tokio::sync::Mutex<()>,
+    /// A reading is scanned before the next one is made. A write that is on its way leaves it to others: the database reads
+    /// on while the relay waits for the answer.
     memory: tokio::sync::Mutex<Memory>,
+    /// What memory is told when somebody next has it: nobody waits for that.
+    news: std::sync::Mutex<Vec<News>>,
 }
 
 /// A claim: void once the lease or the connection that it was made under is lost.
@@ -52,14 +80,24 @@ pub(crate) struct CursorSource {
 pub(crate) struct CursorHold {
     claim: u64,
     fence: i64,
+    /// Everything of it is settled, and written.
+    is_done: bool,
 }
 
 impl CursorSource {
-    pub(crate) async fn open(config: &Arc<Config>, session: Session, table: Table) -> Result<Self, Fault> {
+    /// At the first opening where to begin is decided; later it is known, and ids that went backwards stop the relay.
+    pub(crate) async fn open(
+        config: &Arc<Config>,
+        session: Session,
+        table: Table,
+        is_first: bool,
+    ) -> Result<Self, Fault> {
         let sequence = refuse::require_fit(&session, config, &table).await?;
         let sql = CursorSql::new(&config.layout, &table, &sequence.name);
         let failed = failed::inspect(&session, config, &table).await?;
-        adopt::adopt(&session, config, &sql, &sequence, failed.as_ref()).await?;
+        if is_first {
+            adopt::adopt(&session, config, &sql, &sequence, failed.as_ref()).await?;
+        }
         Ok(Self {
             place: config.place(),
             settings: Settings {
@@ -70,10 +108,14 @@ impl CursorSource {
             table: table.oid,
             sql,
             failed,
+            passed_by: std::sync::Mutex::default(),
             decoder: Arc::new(Decoder::new(&config.layout)),
             fence: Fence::new(config),
             link: Link::with(config, Durable::Soon, session),
+            renewals: Link::new(config, Durable::Now),
+            turn: tokio::sync::Mutex::default(),
             memory: tokio::sync::Mutex::default(),
+            news: std::sync::Mutex::default(),
             config: Arc::clone(config),
         })
     }
@@ -89,7 +131,10 @@ impl CursorSource {
             let Page { claim, taken, ids, again, full, more, rows: read } = page;
             rows += read;
             if ids.is_empty() {
-                self.persist(&session, memory, None).await?;
+                // While another write is on its way, this one can wait: whatever comes next makes it.
+                if let Ok(_turn) = self.turn.try_lock() {
+                    self.persist(&session, memory, None).await?;
+                }
                 if more && !full && rows < limits::SCAN_ROWS_MAX {
                     continue;
                 }
@@ -116,7 +161,7 @@ impl CursorSource {
                     return Err(self.link.failed(error));
                 }
             }
-            let hold = CursorHold { claim, fence: held.fence };
+            let hold = CursorHold { claim, fence: held.fence, is_done: false };
             return Ok(Claimed::Batch(Claim { hold, entries: taken.entries(), more }));
         }
     }
@@ -126,23 +171,28 @@ impl CursorSource {
         let session = self.link.session().await?;
         memory.belongs_to(&session);
         memory.drop_unfinished();
+        self.catch_up(memory);
         Ok(session)
     }
 
-    fn is_open(memory: &Memory, hold: &CursorHold) -> bool {
-        memory
-            .held
-            .as_ref()
-            .is_some_and(|held| held.fence == hold.fence && held.loaded.open.contains_key(&hold.claim))
+    fn tell(&self, news: News) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
     }
 
-    /// Writes what has changed since the last write that succeeded, under the fence; for a claim, whatever changed.
+    fn catch_up(&self, memory: &mut Memory) {
+        let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        news.into_iter().for_each(|news| memory.hear(news));
+    }
+
+    /// Writes what has changed since the last write that succeeded, under the fence; for a claim, whatever changed. Who calls
+    /// this has the turn.
     async fn persist(
         &self,
         session: &Session,
         memory: &mut Memory,
         settling: Option<&CursorHold>,
     ) -> Result<(), SourceError> {
+        self.catch_up(memory);
         let Some(held) = &mut memory.held else { return Err(SourceError::Fenced) };
         match self.write(session, held, settling.is_some()).await {
             Ok(true) => Ok(()),
@@ -150,6 +200,41 @@ impl CursorSource {
                 memory.held = None;
                 Err(SourceError::Fenced)
             }
+            Err(error) => Err(self.link.failed(error)),
+        }
+    }
+
+    /// Writes for a claim, whatever changed. Where that is one statement, memory is free as soon as it is on its way: a claim
+    /// reads on behind it, and what that hands out is written after it.
+    async fn persist_apart(
+        &self,
+        session: &Arc<Session>,
+        mut memory: MutexGuard<'_, Memory>,
+    ) -> Result<(), SourceError> {
+        let Some(held) = &mut memory.held else { return Err(SourceError::Fenced) };
+        let Some(draft) = self.draft(held, true) else { return Ok(()) };
+        if !self.goes_at_once(session, &draft) {
+            let answer = self.send(session, &draft, true).await;
+            memory.hear(News::answered(session, draft, &answer));
+            return self.written(answer);
+        }
+        let answer = {
+            let mut sending = pin!(self.send(session, &draft, true));
+            let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+            drop(memory);
+            match first {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => sending.await,
+            }
+        };
+        self.tell(News::answered(session, draft, &answer));
+        self.written(answer)
+    }
+
+    fn written(&self, answer: Result<bool, Error>) -> Result<(), SourceError> {
+        match answer {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SourceError::Fenced),
             Err(error) => Err(self.link.failed(error)),
         }
     }
@@ -185,16 +270,14 @@ impl Source for CursorSource {
     }
 
     async fn extend(&self, hold: &mut CursorHold) -> Result<(), SourceError> {
-        let mut memory = self.memory.lock().await;
-        let session = self.session(&mut memory).await?;
-        if !Self::is_open(&memory, hold) {
-            return Err(SourceError::Fenced);
+        // A claim has the memory for as long as it waits for the database; then it finds out itself what is open.
+        if let Ok(mut memory) = self.memory.try_lock() {
+            self.session(&mut memory).await?;
+            if !memory.is_open(hold) {
+                return Err(SourceError::Fenced);
+            }
         }
-        if self.fence.renew(&session, hold.fence).await.map_err(|error| self.link.failed(error))? {
-            return Ok(());
-        }
-        memory.held = None;
-        Err(SourceError::Fenced)
+        if self.renew(hold.fence).await? { Ok(()) } else { Err(SourceError::Fenced) }
     }
 
     async fn settle(
@@ -202,32 +285,25 @@ impl Source for CursorSource {
         hold: &mut CursorHold,
         settlements: &[(usize, Settlement)],
     ) -> Result<(), SourceError> {
-        let mut memory = self.memory.lock().await;
-        let session = self.session(&mut memory).await?;
-        if !Self::is_open(&memory, hold) {
-            return Err(SourceError::Fenced);
-        }
-        if let Some(held) = &mut memory.held {
-            let waits = |settlement: &Settlement| {
-                matches!(settlement, Settlement::Retried { .. } | Settlement::Postponed { .. })
-            };
-            if settlements.iter().any(|(_, settlement)| waits(settlement)) {
-                self.now(&session, held).await.map_err(|error| self.link.failed(error))?;
-            }
-            held.loaded.settle(hold.claim, held.now, settlements);
-        }
-        self.persist(&session, &mut memory, Some(hold)).await?;
-        point::pass("postgres.settled");
-        Ok(())
+        // It may wait for somebody's lock, or for another one that does: the lease is kept meanwhile.
+        let fence = hold.fence;
+        let renew = || self.renew(fence);
+        meanwhile(self.try_settle(hold, settlements), self.config.lease_ttl / 3, renew).await
     }
 
     async fn release(&self, hold: CursorHold) -> Result<(), SourceError> {
+        if hold.is_done {
+            self.tell(News::Done(hold));
+            return Ok(());
+        }
+        let _turn = self.turn.lock().await;
         let mut memory = self.memory.lock().await;
         let session = self.session(&mut memory).await?;
         self.end(&session, &mut memory, &hold).await
     }
 
     async fn retire(&self) -> Result<(), SourceError> {
+        let _turn = self.turn.lock().await;
         let mut memory = self.memory.lock().await;
         let session = self.session(&mut memory).await?;
         let open: Vec<CursorHold> = memory.holds().collect();
@@ -242,13 +318,45 @@ impl Source for CursorSource {
 }
 
 impl CursorSource {
+    /// Says whether the lease is still held.
+    async fn renew(&self, fence: i64) -> Result<bool, SourceError> {
+        let session = self.renewals.session().await?;
+        self.fence.renew(&session, fence).await.map_err(|error| self.renewals.failed(error))
+    }
+
+    async fn try_settle(
+        &self,
+        hold: &mut CursorHold,
+        settlements: &[(usize, Settlement)],
+    ) -> Result<(), SourceError> {
+        let _turn = self.turn.lock().await;
+        let mut memory = self.memory.lock().await;
+        let session = self.session(&mut memory).await?;
+        if !memory.is_open(hold) {
+            return Err(SourceError::Fenced);
+        }
+        let Some(held) = &mut memory.held else { return Err(SourceError::Fenced) };
+        let waits = |settlement: &Settlement| {
+            matches!(settlement, Settlement::Retried { .. } | Settlement::Postponed { .. })
+        };
+        if settlements.iter().any(|(_, settlement)| waits(settlement)) {
+            self.now(&session, held).await.map_err(|error| self.link.failed(error))?;
+        }
+        held.loaded.settle(hold.claim, held.now, settlements);
+        let is_done = held.loaded.is_settled(hold.claim);
+        self.persist_apart(&session, memory).await?;
+        hold.is_done = is_done;
+        point::pass("postgres.settled");
+        Ok(())
+    }
+
     async fn end(
         &self,
         session: &Session,
         memory: &mut Memory,
         hold: &CursorHold,
     ) -> Result<(), SourceError> {
-        if !Self::is_open(memory, hold) {
+        if !memory.is_open(hold) {
             return Ok(());
         }
         let Some(held) = &mut memory.held else { return Ok(()) };

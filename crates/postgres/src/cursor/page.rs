@@ -10,15 +10,22 @@ use postrider_core::rows::Batch;
 use postrider_core::source::{Ask, SourceError};
 use tokio_postgres::types::Type;
 
-use super::CursorSource;
 use super::memory::{Held, Memory};
+use super::{CursorSource, load};
 use crate::fault::Error;
 use crate::rows::values;
 use crate::session::{Flow, Session};
 use crate::sql::fields::STATE;
 
-/// Rows whose ids were not drawn from the sequence are seen so much later at most.
-const READ_EVERY: Duration = Duration::from_millis(100);
+/// Rows whose ids were not drawn from the sequence are seen so much later at most, and so is a lost lease where there is
+/// nothing to do.
+const READ_EVERY: Duration = Duration::from_millis(500);
+
+/// Rows that are asked for at least, however large the last ones were.
+const ROWS_MIN: usize = 16;
+
+/// Readings without a row after which a glance will do.
+const GLANCE_AFTER: u32 = 10;
 
 /// What a page of rows brought.
 pub(super) struct Page {
@@ -53,7 +60,10 @@ impl CursorSource {
         let failed = |error| self.link.failed(error);
         let Some(held) = memory.held.as_mut() else { return Ok(None) };
         let (mut gate, fence) = (ask.gate(), held.fence);
-        let ahead = if self.may_ask_at_once(session, held) {
+        let glanced = self.glance(session, held, ask, &gate).await.map_err(failed)?;
+        let ahead = if glanced.is_some() {
+            glanced
+        } else if self.may_ask_at_once(session, held) {
             let mut read = self.plan(held, ask, &gate, None);
             // One trip: the rows come with the answer that says whether they count.
             let (pulse, rows) =
@@ -83,7 +93,7 @@ impl CursorSource {
             }
         };
         let (rows, read_to) = (batch.len(), plan.after);
-        held.is_idle = rows == 0;
+        held.idle = if rows == 0 { held.idle.saturating_add(1) } else { 0 };
         held.row_bytes = batch.bytes().checked_div(rows).unwrap_or(held.row_bytes);
         let claim = held.loaded.cursor.open_claim();
         let mut scan = held.loaded.cursor.scan(claim, plan, &mut gate);
@@ -101,6 +111,31 @@ impl CursorSource {
         }))
     }
 
+    /// After a while without rows, the least that can be asked: whether an id was drawn, or an operator has changed something.
+    /// If not there is nothing to read; the lease and the rest are asked for now and then.
+    async fn glance(
+        &self,
+        session: &Session,
+        held: &mut Held,
+        ask: &Ask,
+        gate: &Gate<'_>,
+    ) -> Result<Option<Read<'_>>, Error> {
+        if held.idle < GLANCE_AFTER || held.loaded.cursor.idle(held.now).due_in.is_some() {
+            return Ok(None);
+        }
+        let mut read = self.plan(held, ask, gate, None);
+        read.complete = true;
+        if !is_quiet(held, &read.plan) {
+            return Ok(None);
+        }
+        let params = [(&self.fence.outbox as _, Type::TEXT), (&held.drawn as _, Type::INT8)];
+        let Some(row) = session.first(&self.sql.glance, &params).await? else { return Ok(None) };
+        let (epoch, now, drawn): (i64, _, i64) = (row.try_get(0)?, load::time(&row, 1)?, row.try_get(2)?);
+        let within = READ_EVERY.min(self.config.lease_ttl / 10);
+        let is_recent = held.read_at.is_some_and(|at| now.duration_since(at).unsigned_abs() < within);
+        Ok((epoch == held.loaded.epoch && drawn == held.drawn && is_recent).then_some(read))
+    }
+
     /// Whether the rows can be asked for before it is known what time it is: where some are likely, nothing waits for its
     /// time, nobody has to be asked about gaps first, and no other table may change what is to be read.
     fn may_ask_at_once(&self, session: &Session, held: &Held) -> bool {
@@ -108,7 +143,7 @@ impl CursorSource {
         let rows = &self.sql.rows;
         let read = if held.loaded.cursor.idle(held.now).gaps_open > 0 { &rows.union } else { &rows.plain };
         !waits
-            && !held.is_idle
+            && held.idle == 0
             && self.failed.is_none()
             && !self.is_time_to_look(held)
             && session.pipelines([self.sql.pulse.as_str(), read.as_str()])
@@ -130,6 +165,9 @@ impl CursorSource {
 
     fn plan(&self, held: &mut Held, ask: &Ask, gate: &Gate<'_>, check: Option<Check>) -> Read<'_> {
         let limit = ask.entries_max.clamp(1, limits::BATCH_ENTRIES_MAX);
+        // The server sends no more than is about to fit: it may think that rows are smaller than they are.
+        let fits = ask.bytes_max.saturating_mul(2).checked_div(held.row_bytes).unwrap_or(limit);
+        let limit = limit.min(fits.max(ROWS_MIN));
         Read {
             plan: held.loaded.cursor.reading(held.now, limit, gate, check),
             // The server adds up sizes only where they might matter.

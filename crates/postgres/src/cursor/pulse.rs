@@ -143,5 +143,5 @@ impl CursorSource {
 }
 
 pub(super) const BACKWARDS: &str = "The table was restored or truncated, or its sequence was reset: compare it with what was \
-    published. Then set start = \"beginning\" to publish all that it holds now, or a start that is not the one that was used \
-    before, and start the relay again.";
+    published. Then set a start that is not the one that was used before, and start the relay again: start = 0 or \"beginning\" \
+    publishes all that it holds now, start = \"now\" only what comes.";

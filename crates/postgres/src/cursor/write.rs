@@ -28,69 +28,79 @@ impl CursorSource {
     }
 
     /// Writes what has changed since the last write that succeeded; for a claim, whatever changed. Says no when the lease
-    /// is gone, and then nothing was written.
+    /// is gone, and then nothing was written. Who calls this has the turn to write.
     pub(super) async fn write(
         &self,
         session: &Session,
         held: &mut Held,
         settling: bool,
     ) -> Result<bool, Error> {
+        let Some(draft) = self.draft(held, settling) else { return Ok(true) };
+        let answer = self.send(session, &draft, settling).await;
+        held.answered(draft, matches!(answer, Ok(true)));
+        answer
+    }
+
+    /// What is to be written; for a claim, whatever changed.
+    pub(super) fn draft(&self, held: &mut Held, settling: bool) -> Option<Draft> {
         let write = held.loaded.cursor.write();
         if write.is_none() && !settling {
-            return Ok(true);
+            return None;
         }
         let position = write.as_ref().map_or(held.position, |write| write.position);
         held.loaded.returned = held.loaded.returned.split_off(&position.saturating_add(1));
-        let claimed = held.loaded.claimed(position);
-        let returned: Vec<i64> = held.loaded.returned.iter().copied().collect();
-        let gone = held.loaded.no_longer_again();
-        let unclaimed: Vec<i64> = gone.iter().copied().collect();
-        let beside = Beside::of(write.as_ref());
-        let mut params: Vec<Param<'_>> = vec![
-            (&self.fence.outbox as _, Type::TEXT),
-            (&self.fence.owner as _, Type::TEXT),
-            (&held.fence as _, Type::INT8),
-            (&position as _, Type::INT8),
-            (&claimed as _, Type::INT8),
-            (&returned as _, Type::INT8_ARRAY),
-            (&unclaimed as _, Type::INT8_ARRAY),
-        ];
-        let sql = match &beside {
-            Some(beside) => {
-                params.extend(beside.params());
-                &self.sql.write
-            }
-            None => &self.sql.advance,
-        };
-        if !self.run(session, sql, &params, write.as_ref(), settling).await? {
-            return Ok(false);
-        }
-        held.position = position;
-        held.loaded.again.retain(|id| !gone.contains(id));
-        if let Some(write) = write {
-            held.loaded.cursor.applied(write);
-        }
-        Ok(true)
+        let unclaimed: Vec<i64> = held.loaded.no_longer_again().into_iter().collect();
+        // Who is handed out again before the answer is here is marked again, behind this write.
+        held.loaded.again.retain(|id| unclaimed.binary_search(id).is_err());
+        Some(Draft {
+            fence: held.fence,
+            position,
+            claimed: held.loaded.claimed(position),
+            returned: held.loaded.returned.iter().copied().collect(),
+            unclaimed,
+            write,
+        })
+    }
+
+    /// Whether a draft is one statement that goes out with the first poll, so that others may follow it before it is
+    /// answered.
+    pub(super) fn goes_at_once(&self, session: &Session, draft: &Draft) -> bool {
+        self.is_one_statement(session, draft) && !point::armed() && session.knows(self.statement(draft))
+    }
+
+    fn is_one_statement(&self, session: &Session, draft: &Draft) -> bool {
+        draft.durable() == Durable::Soon && self.beside_team(draft).is_none() && !session.is_pooled()
+    }
+
+    fn beside_team<'d>(&self, draft: &'d Draft) -> Option<&'d Write> {
+        draft.write.as_ref().filter(|write| self.concerns_failed(write))
+    }
+
+    fn statement(&self, draft: &Draft) -> &str {
+        if draft.is_move() { &self.sql.advance } else { &self.sql.write }
     }
 
     /// One statement, one round trip; a transaction where it is to be durable, where the team's table is written too, or
     /// where a test wants to stop in its middle.
-    async fn run(
-        &self,
-        session: &Session,
-        sql: &str,
-        params: &[Param<'_>],
-        write: Option<&Write>,
-        settling: bool,
-    ) -> Result<bool, Error> {
-        let durable = if write.is_some_and(buries) { Durable::Now } else { Durable::Soon };
-        let write = write.filter(|write| self.concerns_failed(write));
+    pub(super) async fn send(&self, session: &Session, draft: &Draft, settling: bool) -> Result<bool, Error> {
+        let sql = self.statement(draft);
+        let beside = Beside::of(draft);
+        let mut params: Vec<Param<'_>> = vec![
+            (&self.fence.outbox as _, Type::TEXT),
+            (&self.fence.owner as _, Type::TEXT),
+            (&draft.fence as _, Type::INT8),
+            (&draft.position as _, Type::INT8),
+            (&draft.claimed as _, Type::INT8),
+            (&draft.returned as _, Type::INT8_ARRAY),
+            (&draft.unclaimed as _, Type::INT8_ARRAY),
+        ];
+        params.extend(beside.iter().flat_map(Beside::params));
         let stops = settling && point::armed();
-        if durable == Durable::Soon && write.is_none() && !session.is_pooled() && !stops {
-            return Ok(session.execute(sql, params).await? == 1);
+        if self.is_one_statement(session, draft) && !stops {
+            return Ok(session.execute(sql, &params).await? == 1);
         }
-        let transaction = session.begin(durable).await?;
-        match self.run_within(&transaction, sql, params, write).await {
+        let transaction = session.begin(draft.durable()).await?;
+        match self.run_within(&transaction, sql, &params, self.beside_team(draft)).await {
             Ok(true) => {
                 if settling {
                     point::pass("postgres.settling");
@@ -129,9 +139,48 @@ impl CursorSource {
     }
 }
 
-/// Whether something is given up, which is to be durable.
-fn buries(write: &Write) -> bool {
-    write.upserts.iter().any(|exception| exception.shelf == Shelf::Dead)
+/// One write: it owns what it says, so that memory is free while it is on its way.
+pub(super) struct Draft {
+    pub(super) fence: i64,
+    position: i64,
+    claimed: i64,
+    returned: Vec<i64>,
+    /// What was marked as in hand and is not any more.
+    unclaimed: Vec<i64>,
+    write: Option<Write>,
+}
+
+impl Draft {
+    /// What is given up is to be durable.
+    fn durable(&self) -> Durable {
+        let buries = |write: &Write| write.upserts.iter().any(|exception| exception.shelf == Shelf::Dead);
+        if self.write.as_ref().is_some_and(buries) { Durable::Now } else { Durable::Soon }
+    }
+
+    /// Whether only the position moves.
+    fn is_move(&self) -> bool {
+        self.write.as_ref().is_none_or(
+            |Write { gaps, closed, reopened, upserts, deletes, ranges, .. }| {
+                let alike =
+                    closed.is_empty() && reopened.is_empty() && upserts.is_empty() && deletes.is_empty();
+                alike && gaps.is_none() && ranges.is_none()
+            },
+        )
+    }
+}
+
+impl Held {
+    /// A write was answered. One that did not succeed is made again with the next.
+    pub(super) fn answered(&mut self, draft: Draft, is_written: bool) {
+        if !is_written {
+            self.loaded.again.extend(draft.unclaimed);
+            return;
+        }
+        self.position = self.position.max(draft.position);
+        if let Some(write) = draft.write {
+            self.loaded.cursor.applied(write);
+        }
+    }
 }
 
 /// What is kept beside the position, column by column.
@@ -149,16 +198,17 @@ struct Beside<'w> {
     types: Option<Vec<&'w str>>,
     aggregates: Option<Vec<&'w str>>,
     first: Option<Vec<i64>>,
+    closed_first: Vec<i64>,
+    closed_last: Vec<i64>,
+    closed_at: Vec<i64>,
+    reopened: &'w [i64],
 }
 
 impl<'w> Beside<'w> {
     /// None where only the position has moved.
-    fn of(write: Option<&'w Write>) -> Option<Self> {
-        let write = write?;
-        let Write { gaps, upserts, deletes, ranges, .. } = write;
-        if gaps.is_none() && upserts.is_empty() && deletes.is_empty() && ranges.is_none() {
-            return None;
-        }
+    fn of(draft: &'w Draft) -> Option<Self> {
+        let Write { gaps, closed, reopened, upserts, deletes, ranges, .. } =
+            draft.write.as_ref().filter(|_| !draft.is_move())?;
         let key = |exception: &'w Exception| exception.key.as_ref();
         Some(Self {
             gap_first: gaps.as_ref().map(|gaps| gaps.iter().map(|gap| *gap.start()).collect()),
@@ -179,10 +229,14 @@ impl<'w> Beside<'w> {
                 .as_ref()
                 .map(|ranges| ranges.iter().map(|range| &*range.kind.aggregate_type).collect()),
             first: ranges.as_ref().map(|ranges| ranges.iter().map(|range| range.first).collect()),
+            closed_first: closed.iter().map(|closed| *closed.ids.start()).collect(),
+            closed_last: closed.iter().map(|closed| *closed.ids.end()).collect(),
+            closed_at: closed.iter().map(|closed| closed.at.as_microsecond()).collect(),
+            reopened,
         })
     }
 
-    fn params(&self) -> [(&(dyn ToSql + Sync), Type); 13] {
+    fn params(&self) -> [(&(dyn ToSql + Sync), Type); 17] {
         [
             (&self.gap_first, Type::INT8_ARRAY),
             (&self.gap_last, Type::INT8_ARRAY),
@@ -197,6 +251,10 @@ impl<'w> Beside<'w> {
             (&self.types, Type::TEXT_ARRAY),
             (&self.aggregates, Type::TEXT_ARRAY),
             (&self.first, Type::INT8_ARRAY),
+            (&self.closed_first, Type::INT8_ARRAY),
+            (&self.closed_last, Type::INT8_ARRAY),
+            (&self.closed_at, Type::INT8_ARRAY),
+            (&self.reopened, Type::INT8_ARRAY),
         ]
     }
 }

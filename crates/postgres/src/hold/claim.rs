@@ -1,26 +1,23 @@
 //! A claim of the hold way: the connection with the open transaction.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::session::Session;
-use crate::status::OpenRow;
+use crate::status::{Hands, OpenRow};
 
 /// A claim of the hold way. Dropped before its end it closes its connection, and the server frees its rows.
 pub(crate) struct HoldHold {
     session: Option<Session>,
     rows: Vec<OpenRow>,
-    in_hand: Arc<Mutex<HashSet<String>>>,
+    hands: Hands,
     /// Whether something goes back.
     returns: bool,
 }
 
 impl HoldHold {
-    pub(super) fn new(session: Session, rows: Vec<OpenRow>, in_hand: &Arc<Mutex<HashSet<String>>>) -> Self {
-        let entries = rows.iter().map(|row| row.entry.clone());
-        in_hand.lock().unwrap_or_else(PoisonError::into_inner).extend(entries);
-        Self { session: Some(session), rows, in_hand: Arc::clone(in_hand), returns: false }
+    pub(super) fn new(session: Session, rows: Vec<OpenRow>, hands: &Hands) -> Self {
+        hands.take(&rows);
+        Self { session: Some(session), rows, hands: hands.clone(), returns: false }
     }
 
     pub(super) fn rows(&self) -> &[OpenRow] {
@@ -50,10 +47,7 @@ impl HoldHold {
 
 impl Drop for HoldHold {
     fn drop(&mut self) {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        for row in &self.rows {
-            in_hand.remove(&row.entry);
-        }
+        self.hands.let_go(&self.rows);
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod claim;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,9 @@ use crate::config::Config;
 use crate::fault::Error;
 use crate::session::{Durable, Link, Session};
 use crate::sql::status::{HoldSql, Parts, ScanSql, SettleSql, beside};
-use crate::status::{Page, Pass, Scanner, Settler, Settling, Taken, count, require_columns};
+use crate::status::{
+    Hands, Page, Pass, Scanner, Settler, Settling, Swell, Taken, Taking, count, require_columns,
+};
 use crate::table::Table;
 
 /// The planner knows little of tables that fill and drain all day: an index is the right way to a batch.
@@ -48,7 +50,8 @@ pub(crate) struct HoldSource {
     /// Something was given back: rows before the mark are to be looked at again.
     returned: AtomicBool,
     /// Rows that open claims have locked.
-    in_hand: Arc<Mutex<HashSet<String>>>,
+    hands: Hands,
+    swell: Swell,
 }
 
 #[derive(Default)]
@@ -73,11 +76,12 @@ impl HoldSource {
             sql: HoldSql::new(&parts),
             settle: SettleSql::new(&parts),
             decoder: Decoder::new(&config.layout),
-            looks: Link::tuned(config, Durable::Soon, SETTINGS),
+            looks: Link::tuned(config, Durable::Soon, SETTINGS.into()),
             idle: Mutex::default(),
             state: tokio::sync::Mutex::default(),
             returned: AtomicBool::new(false),
-            in_hand: Arc::default(),
+            hands: Hands::default(),
+            swell: Swell::default(),
             config: Arc::clone(config),
             table,
         })
@@ -86,7 +90,6 @@ impl HoldSource {
     async fn try_claim(&self, state: &mut State, ask: &Ask) -> Result<Claimed<HoldHold>, SourceError> {
         let looking = self.looks.session().await?;
         let failed = |error| self.looks.failed(error);
-        let in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let holders = HashMap::new();
         let scanner = Scanner {
             session: &looking,
@@ -95,7 +98,8 @@ impl HoldSource {
             decoder: &self.decoder,
             keeps_order: false,
             holders: &holders,
-            in_hand: &in_hand,
+            hands: &self.hands,
+            swell: &self.swell,
         };
         let epoch = scanner.epoch().await.map_err(failed)?;
         if self.returned.swap(false, Ordering::SeqCst) || state.epoch != epoch {
@@ -111,14 +115,20 @@ impl HoldSource {
                     Some(session) => session,
                     None => self.begin().await?,
                 };
-                let taken = self.lock(&session, &page).await.map_err(failed)?;
+                let Some(taken) = self.lock(&session, &page, ask).await.map_err(failed)? else {
+                    // They are larger than they were thought to be: they are free again, and fewer are asked for.
+                    session.run("rollback").await.map_err(failed)?;
+                    self.keep(session);
+                    continue;
+                };
                 let (mark, more) = page.mark(&taken);
                 if !taken.entries.is_empty() {
                     state.pass = next.up_to(mark);
-                    let hold = HoldHold::new(session, taken.rows, &self.in_hand);
+                    let hold = HoldHold::new(session, taken.rows, &self.hands);
                     return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
                 }
                 page.last = mark;
+                idle.elsewhere = true;
                 locking = Some(session);
             }
             idle.due_in = [idle.due_in, page.idle.due_in].into_iter().flatten().min();
@@ -137,20 +147,24 @@ impl HoldSource {
         Ok(Claimed::Nothing(Idle { due_in: [idle.due_in, due_in].into_iter().flatten().min(), ..idle }))
     }
 
-    async fn lock(&self, session: &Session, page: &Page) -> Result<Taken, Error> {
+    /// None where they do not fit into the claim.
+    async fn lock(&self, session: &Session, page: &Page, ask: &Ask) -> Result<Option<Taken>, Error> {
         let entries: Vec<&str> = page.candidates.ranks.iter().map(|rank| rank.entry.as_str()).collect();
         let most = i64::try_from(page.candidates.most).unwrap_or(i64::MAX);
         let params =
             [(&self.outbox as _, Type::TEXT), (&entries as _, Type::TEXT_ARRAY), (&most as _, Type::INT8)];
-        let rows = session.query(&self.sql.lock, &params).await?;
-        let kept = match &self.sql.beside {
-            Some(sql) if !rows.is_empty() => self.beside(session, sql, &entries).await?,
-            _ => HashMap::new(),
-        };
-        Taken::read(&self.decoder, &page.candidates.ranks, &rows, |entry| match kept.get(entry) {
-            None => Some(None),
-            Some((retries, is_free)) => is_free.then_some(*retries),
-        })
+        let mut taking = Taking::new(&self.decoder, &page.candidates, ask);
+        session.each(&self.sql.lock, &params, |row| taking.read(row)).await?;
+        let Ok(mut taken) = taking.finish(&self.swell) else { return Ok(None) };
+        if let Some(sql) = self.sql.beside.as_ref().filter(|_| !taken.rows.is_empty()) {
+            let kept = self.beside(session, sql, &entries).await?;
+            let counts_here = self.config.layout.columns.retries.is_some();
+            taken.amend(|entry| match kept.get(entry) {
+                None => Some(None),
+                Some((retries, is_free)) => is_free.then_some(retries.filter(|_| !counts_here)),
+            });
+        }
+        Ok(Some(taken))
     }
 
     async fn beside(

@@ -5,27 +5,38 @@
 //! the people and programs that read them. Where order is kept one relay is active, under the outbox's lease (`fence.rs`);
 //! where it is not, any number of them take rows side by side.
 
+mod claim;
+mod settle;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use postrider_core::layout::OnDead;
 use postrider_core::rows::Decoder;
 use postrider_core::source::{Ask, Claim, Claimed, Idle, Settles, Source, SourceError, SourceFeatures};
-use postrider_core::{Fault, Key, Settlement, limits, point};
+use postrider_core::{Fault, Key, Settlement, limits};
 use tokio::sync::Mutex;
 use tokio_postgres::types::Type;
+
+pub(crate) use claim::LeaseHold;
 
 use crate::config::Config;
 use crate::fault::Error;
 use crate::fence::{Fence, Standing};
-use crate::session::{Durable, Link, Session, Transaction};
+use crate::session::{Durable, Link, Session, Transaction, meanwhile};
 use crate::sql::status::{LeaseSql, Parts, ScanSql, SettleSql};
-use crate::status::{OpenRow, Page, Pass, Rank, Scanner, Settler, Settling, Taken, require_columns};
+use crate::status::{Hands, Page, Pass, Rank, Scanner, Swell, Taken, Taking, require_columns};
 use crate::table::Table;
 
 /// The planner knows little of tables that fill and drain all day: an index is the right way to a batch.
 const SETTINGS: &str = "set enable_seqscan = off; set enable_bitmapscan = on";
+
+/// What a session is set to that waits for a lock for so long: leases are extended in between.
+fn waiting(longest: Duration) -> String {
+    format!("{SETTINGS}; set lock_timeout = {}", longest.as_millis().clamp(100, 30_000))
+}
 
 /// Rows that one claim looks at where order is kept, before it says that too many are held back.
 const ORDERED_ROWS_MAX: usize = 1_000_000;
@@ -46,11 +57,15 @@ pub(crate) struct LeaseSource {
     claims: Link,
     /// Receipts, which do not.
     receipts: Link,
+    /// Extends leases, whatever the others wait for.
+    renewals: Link,
     state: Mutex<State>,
     /// Something was given back: rows before the mark are to be looked at again, before later ones of their keys.
     returned: AtomicBool,
     /// Something was buried: it may hold its key.
     buried: AtomicBool,
+    hands: Hands,
+    swell: Swell,
 }
 
 #[derive(Default)]
@@ -63,16 +78,6 @@ struct State {
     epoch: Option<i64>,
     holders: HashMap<Key, Rank>,
     pass: Pass,
-}
-
-/// A claim of the lease way.
-#[derive(Debug)]
-pub(crate) struct LeaseHold {
-    claim: i64,
-    fence: i64,
-    rows: Vec<OpenRow>,
-    /// A call was left without an answer: what it wrote may be there already.
-    unsure: bool,
 }
 
 impl LeaseSource {
@@ -88,11 +93,14 @@ impl LeaseSource {
             settle: SettleSql::new(&parts),
             decoder: Decoder::new(&config.layout),
             fence: config.keeps_order().then(|| Fence::new(config)),
-            claims: Link::tuned(config, Durable::Now, SETTINGS),
-            receipts: Link::tuned(config, Durable::Soon, SETTINGS),
+            claims: Link::tuned(config, Durable::Now, waiting(config.lease_ttl / 4)),
+            receipts: Link::tuned(config, Durable::Soon, waiting(config.lease_ttl / 4)),
+            renewals: Link::tuned(config, Durable::Now, waiting(config.lease_ttl / 6)),
             state: Mutex::default(),
             returned: AtomicBool::new(false),
             buried: AtomicBool::new(false),
+            hands: Hands::default(),
+            swell: Swell::default(),
             config: Arc::clone(config),
             table,
         })
@@ -115,23 +123,32 @@ impl LeaseSource {
         let rows_max = if in_order { ORDERED_ROWS_MAX } else { limits::SCAN_ROWS_MAX };
         let mut snapshot: Option<Transaction<'_>> = None;
         let mut stuck: HashSet<Key> = HashSet::new();
-        let (mut rows, mut idle) = (0, Idle::default());
+        let (mut rows, mut idle, mut elsewhere) = (0, Idle::default(), false);
         loop {
             let mut page = self.scanner(session, state).page(ask, &mut pass).await?;
             rows += page.rows;
+            elsewhere |= page.idle.elsewhere;
             if !page.candidates.ranks.is_empty() {
                 end(&mut snapshot).await?;
-                let taken = self.take(session, state, &page).await?;
+                let taken = match self.take(session, state, &page, ask).await? {
+                    Ok(taken) => taken,
+                    // They are larger than they were thought to be: they are free again, and fewer are asked for.
+                    Err(claim) => {
+                        self.put_down(session, claim).await?;
+                        continue;
+                    }
+                };
                 let (mark, more) = page.mark(&taken);
                 if !taken.entries.is_empty() {
                     // Where order is kept, a row that vanished may come back before its key's next.
                     let vanished = self.fence.is_some() && taken.rows.len() < page.candidates.ranks.len();
                     state.pass = if vanished { Pass::default() } else { pass.up_to(mark) };
                     let fence = state.fence.unwrap_or(0);
-                    let hold = LeaseHold { claim: taken.claim, fence, rows: taken.rows, unsure: false };
+                    let hold = LeaseHold::new(taken.claim, fence, taken.rows, &self.hands);
                     return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
                 }
                 page.last = mark;
+                elsewhere = true;
                 // Somebody else has locked them, or the first of their keys: without these keys, once more from the first.
                 let known = stuck.len();
                 stuck.extend(page.candidates.keys.drain(..).map(|key| key.owned()));
@@ -147,7 +164,7 @@ impl LeaseSource {
                 end(&mut snapshot).await?;
                 idle.full |= in_order;
                 state.pass = if idle.full { Pass::default() } else { pass };
-                return Ok(Claimed::Nothing(Idle { more: !idle.full, ..idle }));
+                return Ok(Claimed::Nothing(Idle { more: !idle.full, elsewhere, ..idle }));
             }
             if in_order && snapshot.is_none() && !page.end {
                 snapshot = Some(session.begin_snapshot().await?);
@@ -155,7 +172,7 @@ impl LeaseSource {
                 continue;
             }
             if page.end {
-                idle = Idle { due_in: idle.due_in, ..Idle::default() };
+                idle = Idle { due_in: idle.due_in, elsewhere, ..Idle::default() };
                 if pass.ends() {
                     end(&mut snapshot).await?;
                     state.pass = pass;
@@ -211,7 +228,6 @@ impl LeaseSource {
     }
 
     fn scanner<'a>(&'a self, session: &'a Session, state: &'a State) -> Scanner<'a> {
-        static NONE: std::sync::LazyLock<HashSet<String>> = std::sync::LazyLock::new(HashSet::new);
         Scanner {
             session,
             outbox: &self.outbox,
@@ -219,11 +235,19 @@ impl LeaseSource {
             decoder: &self.decoder,
             keeps_order: self.config.keeps_order(),
             holders: &state.holders,
-            in_hand: &NONE,
+            hands: &self.hands,
+            swell: &self.swell,
         }
     }
 
-    async fn take(&self, session: &Session, state: &State, page: &Page) -> Result<Taken, Error> {
+    /// An error within where they do not fit into the claim: its number.
+    async fn take(
+        &self,
+        session: &Session,
+        state: &State,
+        page: &Page,
+        ask: &Ask,
+    ) -> Result<Result<Taken, i64>, Error> {
         let entries: Vec<&str> = page.candidates.ranks.iter().map(|rank| rank.entry.as_str()).collect();
         let most = i64::try_from(page.candidates.most).unwrap_or(i64::MAX);
         let fence = state.fence.unwrap_or(0);
@@ -234,57 +258,19 @@ impl LeaseSource {
             (&most as _, Type::INT8),
             (&fence as _, Type::INT8),
         ];
-        let rows = session.query(&self.sql.take, &params).await?;
-        Taken::read(&self.decoder, &page.candidates.ranks, &rows, |_| Some(None))
+        let mut taking = Taking::new(&self.decoder, &page.candidates, ask);
+        session.each(&self.sql.take, &params, |row| taking.read(row)).await?;
+        Ok(taking.finish(&self.swell))
     }
 
-    async fn try_extend(&self, session: &Session, hold: &LeaseHold) -> Result<bool, Error> {
-        if let Some(fence) = &self.fence
-            && !fence.renew(session, hold.fence).await?
-        {
-            return Ok(false);
-        }
-        let left: Vec<&str> =
-            hold.rows.iter().filter(|row| !row.settled).map(|row| row.entry.as_str()).collect();
+    /// Gives a claim back that nobody has seen.
+    async fn put_down(&self, session: &Session, claim: i64) -> Result<(), Error> {
         let params = [
             (&self.outbox as _, Type::TEXT),
-            (&left as _, Type::TEXT_ARRAY),
             (&self.config.holder as _, Type::TEXT),
-            (&hold.claim as _, Type::INT8),
+            (&claim as _, Type::INT8),
         ];
-        let kept = session
-            .first(&self.sql.extend, &params)
-            .await?
-            .map(|row| row.try_get::<_, i64>(0))
-            .transpose()?;
-        Ok(kept.and_then(|kept| usize::try_from(kept).ok()) == Some(left.len()))
-    }
-
-    /// Writes one kind of settlements; says whether all of them were in this claim's hands.
-    async fn write(&self, hold: &mut LeaseHold, settling: Settling) -> Result<bool, SourceError> {
-        let link = if settling.buries() { &self.claims } else { &self.receipts };
-        let session = link.session().await?;
-        let settler = Settler {
-            outbox: &self.outbox,
-            sql: &self.settle,
-            owner: &self.config.holder,
-            claim: hold.claim,
-            fence: hold.fence,
-            in_transaction: false,
-            place: &self.place,
-        };
-        point::pass("postgres.settling");
-        let written = match settler.write(&session, &settling).await {
-            Ok(lost) if lost.is_empty() => Ok(true),
-            // After a call without an answer, what it wrote is found written.
-            Ok(lost) if hold.unsure => settler.was_written(&session, &settling, &lost).await,
-            Ok(_) => Ok(false),
-            Err(error) => Err(error),
-        };
-        written.map_err(|error| {
-            hold.unsure = true;
-            link.failed(error)
-        })
+        session.first(&self.sql.put_down, &params).await.map(drop)
     }
 }
 
@@ -307,7 +293,8 @@ impl Source for LeaseSource {
         claimed.map_err(|error| {
             // A claim that was made without an answer may have left rows in nobody's hands. Where order is kept, the lease is
             // taken anew: that gives back whatever is held, so that no later row of their keys goes before them.
-            if self.fence.is_some() {
+            // What the server has refused was not done.
+            if self.fence.is_some() && error.code().is_none() {
                 *state = State::default();
             }
             state.pass = Pass::default();
@@ -316,8 +303,7 @@ impl Source for LeaseSource {
     }
 
     async fn extend(&self, hold: &mut LeaseHold) -> Result<(), SourceError> {
-        let session = self.claims.session().await?;
-        let kept = self.try_extend(&session, hold).await.map_err(|error| self.claims.failed(error))?;
+        let kept = self.renew(hold.claim, hold.fence, &hold.left()).await?;
         if kept { Ok(()) } else { Err(SourceError::Fenced) }
     }
 
@@ -326,27 +312,10 @@ impl Source for LeaseSource {
         hold: &mut LeaseHold,
         settlements: &[(usize, Settlement)],
     ) -> Result<(), SourceError> {
-        let fresh = settlements.iter().filter(|(at, _)| hold.rows.get(*at).is_some_and(|row| !row.settled));
-        let fresh: Vec<&(usize, Settlement)> = fresh.collect();
-        let sorted = fresh.iter().map(|(at, settlement)| (&hold.rows[*at], settlement));
-        let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
-        let (buries, returns) = (returned.buries(), !returned.is_empty());
-        for part in [published, returned] {
-            if part.is_empty() {
-                continue;
-            }
-            let is_published = part.is_published();
-            if !self.write(hold, part).await? {
-                return Err(SourceError::Fenced);
-            }
-            for (at, settlement) in &fresh {
-                hold.rows[*at].settled |= (*settlement == Settlement::Published) == is_published;
-            }
-        }
-        point::pass("postgres.settled");
-        self.returned.fetch_or(returns, Ordering::SeqCst);
-        self.buried.fetch_or(buries, Ordering::SeqCst);
-        Ok(())
+        // A settlement may wait for somebody's lock, or for another one that does: its rows stay held meanwhile.
+        let (claim, fence, left) = (hold.claim, hold.fence, hold.left());
+        let renew = || self.renew(claim, fence, &left);
+        meanwhile(self.try_settle(hold, settlements), self.config.lease_ttl / 3, renew).await
     }
 
     async fn release(&self, mut hold: LeaseHold) -> Result<(), SourceError> {

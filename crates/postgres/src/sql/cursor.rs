@@ -16,6 +16,9 @@ pub(crate) struct CursorSql {
     /// renewed ($4: its time to live in microseconds), the highest id that was ever drawn, and whether somebody else has
     /// written to the team's table of positions.
     pub(crate) pulse: String,
+    /// $1 outbox, $2 what it has if nothing was ever drawn: the epoch, the database's time and the highest id that was ever
+    /// drawn; what an idle relay asks most of the time, at half the cost.
+    pub(crate) glance: String,
     /// $1 the table: who may still fill a gap.
     pub(crate) owners: &'static str,
     /// $1 outbox, $2 owner: whether the lease can be had.
@@ -35,12 +38,14 @@ pub(crate) struct CursorSql {
     pub(crate) exceptions: String,
     /// $1 outbox.
     pub(crate) ranges: String,
+    /// $1 outbox: first, last and when, of what was given up.
+    pub(crate) closed: String,
     /// $4 claimed, $5 returned, $6 epoch, $7 what had been set aside before: one row where it is done.
     pub(crate) mark: String,
     /// $4 position, $5 claimed, $6 returned, $7 what is no longer in hand.
     pub(crate) advance: String,
-    /// The same, and $8 and $9 gaps, $10 to $16 exceptions, $17 those that are gone, $18 to $20 ranges; null where nothing
-    /// changed.
+    /// The same, and $8 and $9 gaps, $10 to $16 exceptions, $17 those that are gone, $18 to $20 ranges, null where nothing
+    /// changed; $21 to $23 closed gaps, $24 those that are none any more.
     pub(crate) write: String,
 }
 
@@ -68,7 +73,7 @@ impl CursorSql {
     pub(crate) fn new(layout: &Layout, table: &Table, sequence: &str) -> Self {
         let names = Names::new(layout);
         let id = id(layout);
-        let Names { table: outbox, position, exceptions, ranges, claims, leases, .. } = &names;
+        let Names { table: outbox, position, exceptions, ranges, claims, closed, leases, .. } = &names;
         // Who takes the lease over waits for whoever has this row, and comes to see what was written under the old fence.
         let held = format!(
             "held as (select 1 from {leases} where outbox = $1 and name = 'relay' and owner = $2 and fence = $3 for share)"
@@ -86,6 +91,10 @@ impl CursorSql {
                  (select case when is_called then last_value else last_value - 1 end from {sequence}), {others} \
                  from {position} as p left join {leases} as l \
                  on l.outbox = p.outbox and l.name = 'relay' and l.owner = $2 and l.fence = $3 where p.outbox = $1"
+            ),
+            glance: format!(
+                "select epoch, clock_timestamp(), coalesce(pg_sequence_last_value({}), $2::bigint) from {position} where outbox = $1",
+                regclass(sequence)
             ),
             owners: OWNERS,
             is_free: format!(
@@ -113,6 +122,7 @@ impl CursorSql {
             ranges: format!(
                 "select event_type, aggregate_type, first from {ranges} where outbox = $1 order by number"
             ),
+            closed: format!("select first, last, at from {closed} where outbox = $1 order by first"),
             mark: format!(
                 "with {held}, marked as (update {position} set claimed = $4, returned = $5 \
                  where outbox = $1 and epoch = $6 and {is_held} returning 1), \
@@ -139,7 +149,12 @@ impl CursorSql {
                  as r(event_type, aggregate_type, first, number) where {is_held} \
                  on conflict (outbox, number) do update set event_type = excluded.event_type, \
                  aggregate_type = excluded.aggregate_type, first = excluded.first), \
-                 freed as (delete from {ranges} where outbox = $1 and number > cardinality($18::text[]) and {is_held}) \
+                 freed as (delete from {ranges} where outbox = $1 and number > cardinality($18::text[]) and {is_held}), \
+                 given_up as (insert into {closed} (outbox, first, last, at) select $1, c.first, c.last, \
+                 timestamptz 'epoch' + c.at * interval '1 microsecond' \
+                 from unnest($21::bigint[], $22::bigint[], $23::bigint[]) as c(first, last, at) where {is_held} \
+                 on conflict (outbox, first) do update set last = excluded.last, at = excluded.at), \
+                 reopened as (delete from {closed} where outbox = $1 and first = any($24::bigint[]) and {is_held}) \
                  update {position} set position = $4, claimed = $5, returned = $6, \
                  gap_first = coalesce($8::bigint[], gap_first), gap_last = coalesce($9::bigint[], gap_last){seen} \
                  where outbox = $1 and {is_held}"
@@ -217,6 +232,11 @@ impl RowsSql {
             union: all(&union),
         }
     }
+}
+
+/// A relation by its name, which is looked up with each use: the sequence may be another one by then.
+fn regclass(name: &str) -> String {
+    format!("cast(cast('{}' as text) as regclass)", name.replace('\'', "''"))
 }
 
 fn id(layout: &Layout) -> String {

@@ -26,6 +26,19 @@ impl DepthSql {
     }
 }
 
+/// $1 the table's name: who writes to it or any part of it, the oldest transaction first.
+pub(crate) const WRITERS: &str = "\
+select coalesce('prepared transaction \"' || p.gid || '\"', 'process ' || l.pid || coalesce(', user ' || a.usename, '') || \
+coalesce(', ' || nullif(a.application_name, ''), '') || \
+coalesce(', open for ' || date_trunc('second', pg_catalog.clock_timestamp() - a.xact_start), ''), 'a prepared transaction') \
+from (select distinct pid, virtualtransaction from pg_locks where locktype = 'relation' and mode = 'RowExclusiveLock' \
+and database = (select oid from pg_database where datname = current_database()) and pid is distinct from pg_backend_pid() \
+and relation in (select relid from pg_partition_tree(to_regclass($1)) union all select to_regclass($1))) as l \
+left join pg_stat_activity as a on a.pid = l.pid \
+left join pg_locks as x on x.virtualtransaction = l.virtualtransaction and x.locktype = 'transactionid' \
+and x.mode = 'ExclusiveLock' and l.pid is null left join pg_prepared_xacts as p on p.transaction = x.transactionid \
+order by coalesce(p.prepared, a.xact_start) limit 5";
+
 fn of_cursor(rows: &Seen<'_>) -> DepthSql {
     let Names { table, exceptions, ranges, claims, .. } = rows.names;
     let (id, gaps) = (&rows.id.column, rows.gaps());
@@ -128,10 +141,10 @@ fn behind(rows: &Seen<'_>, open: &str) -> String {
 /// Statuses that are none of the layout's words, and how many rows have each: the most frequent first.
 pub(crate) fn unknown_words(layout: &Layout, names: &Names, table: &Table) -> Option<String> {
     let status = Status::new(layout, table)?;
-    let known = format!("({} or {} or {})", status.is_published(), status.is_dead(), status.is_open());
     Some(format!(
-        "select {}, count(*) from {} as t where {known} is not true group by 1 order by 2 desc, 1 limit 20",
+        "select {}, count(*) from {} as t where {} group by 1 order by 2 desc, 1 limit 20",
         status.text(),
-        names.table
+        names.table,
+        status.is_unknown(),
     ))
 }

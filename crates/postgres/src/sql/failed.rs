@@ -15,15 +15,18 @@ pub(crate) struct FailedSql {
     pub(crate) update: String,
     /// The same, where it is not.
     pub(crate) insert: String,
-    /// $2 entries that are done with.
+    /// $2 entries that are done with: which rows of theirs stay all the same.
     pub(crate) delete: String,
+    /// The same, of those that stay where the table refuses that they go.
+    pub(crate) kept: String,
     /// $2 owner, $3 fence, $4 the number of retries at which one is given up: takes over what a person has changed there;
     /// one row with the number of them.
     pub(crate) heed: String,
+    /// $2 owner, $3 fence, $4 as above, $5 rows that are passed by: takes over what others have written there since, and
+    /// answers each with whether it is to be passed by from now on.
+    pub(crate) strangers: String,
     /// $2 the position, $3 as above: takes over what a relay before this one has left there; how many.
     pub(crate) adopt: String,
-    /// Those whose event is not in the outbox any more.
-    pub(crate) orphans: String,
     /// Characters of an error that fit.
     pub(crate) error_chars_max: Option<usize>,
 }
@@ -31,7 +34,7 @@ pub(crate) struct FailedSql {
 impl FailedSql {
     pub(crate) fn new(layout: &Layout, outbox: &Table, team: &FailedTable, live: &Table) -> Self {
         let names = Names::new(layout);
-        let Names { table, exceptions, claims, leases, .. } = &names;
+        let Names { table, exceptions, claims, leases, position, .. } = &names;
         let failed = in_schema(layout, &team.name.quoted());
         let columns = &team.columns;
         let (id, retries, due) = (columns.id.quoted(), columns.retries.quoted(), columns.not_before.quoted());
@@ -72,6 +75,15 @@ impl FailedSql {
         let event_id = text(layout, outbox, Field::EventId);
         let (key_scope, key_id) = key(layout, outbox);
         let own = format!("f.{}::text", columns.event_id.quoted());
+        // What is dead already holds no key.
+        let taken = |most: &str| {
+            format!(
+                "$1, {row}, case when {count} < {most} and {key_id} is not null then {key_scope} end, \
+                 case when {count} < {most} then {key_id} end, case when {count} < {most} then 'waiting' else 'dead' end, \
+                 case when {count} < {most} then coalesce(f.{due}, clock_timestamp()) end, \
+                 case when {count} < {most} then {count} + 1 else {count} end, {old_error}, f.{id}::bigint"
+            )
+        };
         Self {
             update: format!(
                 "update {failed} as f set {retries} = $3::int, {due} = {when}{error} \
@@ -84,8 +96,12 @@ impl FailedSql {
                 from.join(", ")
             ),
             delete: format!(
-                "delete from {failed} where {id} in \
-                 (select failed from {exceptions} where outbox = $1 and entry = any($2) and failed is not null)"
+                "with known as (select failed from {exceptions} where outbox = $1 and entry = any($2) and failed is not null), \
+                 gone as (delete from {failed} where {id} in (select failed from known) returning {id}) \
+                 select failed from known except select {id} from gone"
+            ),
+            kept: format!(
+                "select failed from {exceptions} where outbox = $1 and entry = any($2) and failed is not null"
             ),
             heed: format!(
                 "with held as (select 1 from {leases} where outbox = $1 and name = 'relay' and owner = $2 and fence = $3 for share), \
@@ -104,19 +120,33 @@ impl FailedSql {
                  from found where e.outbox = $1 and e.entry = found.entry and not found.gone and exists (select from held)) \
                  select count(*) from found"
             ),
-            // What is dead already holds no key.
+            // What was handed out, or may be, is told of by whoever has it. An event that waits already has its row there.
+            strangers: format!(
+                "with held as (select 1 from {leases} where outbox = $1 and name = 'relay' and owner = $2 and fence = $3 for share), \
+                 found as (select f.* from {failed} as f where f.{id} <> all($5::bigint[]) and exists (select from held) \
+                 and not exists (select from {exceptions} as e where e.outbox = $1 and e.failed = f.{id}) \
+                 order by f.{id} limit 1000), \
+                 met as (select f.{id}::bigint as failed, min({row}) as entry from found as f join {table} as t on {event_id} = {own} \
+                 group by 1), \
+                 due as (select m.* from met as m join {position} as p on p.outbox = $1 and m.entry <= p.position \
+                 and not exists (select from {claims} as c where c.outbox = $1 and c.entry = m.entry) \
+                 and not exists (select from unnest(p.gap_first, p.gap_last) as g(first, last) \
+                 where m.entry between g.first and g.last)), \
+                 taken as (insert into {exceptions} as e (outbox, entry, key_scope, key_id, shelf, due, retries, error, failed) \
+                 select distinct on ({row}) {taken} from due as d join found as f on f.{id} = d.failed \
+                 join {table} as t on {row} = d.entry order by {row}, f.{id} desc \
+                 on conflict (outbox, entry) do update set failed = excluded.failed where e.failed is null returning e.failed) \
+                 select f.{id}::bigint, f.{id} not in (select failed from taken) \
+                 and (f.{id} in (select failed from due) or f.{id} not in (select failed from met)), \
+                 f.{id} not in (select failed from met) from found as f",
+                taken = taken("$4"),
+            ),
             adopt: format!(
                 "insert into {exceptions} (outbox, entry, key_scope, key_id, shelf, due, retries, error, failed) \
-                 select distinct on ({row}) $1, {row}, \
-                 case when {count} < $3 and {key_id} is not null then {key_scope} end, case when {count} < $3 then {key_id} end, \
-                 case when {count} < $3 then 'waiting' else 'dead' end, \
-                 case when {count} < $3 then coalesce(f.{due}, clock_timestamp()) end, \
-                 case when {count} < $3 then {count} + 1 else {count} end, {old_error}, f.{id}::bigint \
+                 select distinct on ({row}) {} \
                  from {failed} as f join {table} as t on {event_id} = {own} where {row} <= $2 \
-                 order by {row}, f.{id} desc on conflict do nothing"
-            ),
-            orphans: format!(
-                "select count(*) from {failed} as f where not exists (select from {table} as t where {event_id} = {own})"
+                 order by {row}, f.{id} desc on conflict do nothing",
+                taken("$3")
             ),
             error_chars_max: columns
                 .error

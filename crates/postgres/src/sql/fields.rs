@@ -1,6 +1,6 @@
 //! The envelope's parts as a select list, in the order of [`Field`].
 
-use postrider_core::layout::{Column, Identifier};
+use postrider_core::layout::{Column, Identifier, Order};
 use postrider_core::rows::Field;
 use postrider_core::{Layout, limits};
 
@@ -30,7 +30,18 @@ pub(crate) fn fields_without_payload(layout: &Layout, table: &Table) -> String {
 fn expressions(layout: &Layout, table: &Table) -> [String; Field::COUNT] {
     let mut columns = Field::columns(layout);
     columns[Field::Payload as usize] = None;
-    columns.map(|column| expression(layout, table, column))
+    let mut all = columns.map(|column| expression(layout, table, column));
+    if !layout.columns.extra.is_empty() {
+        all[Field::Extensions as usize] = extra(layout, table);
+    }
+    all
+}
+
+/// The columns that become attributes, as one JSON object; NULL is none.
+fn extra(layout: &Layout, table: &Table) -> String {
+    let part = |(name, column)| format!("{}, {}", literal(name), as_text(layout, table, Some(column)));
+    let parts: Vec<String> = layout.columns.extra.iter().map(part).collect();
+    format!("jsonb_strip_nulls(jsonb_build_object({}))::text", parts.join(", "))
 }
 
 /// The parts of the key, as text: its scope and its id; null where the entry has none.
@@ -39,7 +50,19 @@ pub(crate) fn key(layout: &Layout, table: &Table) -> (String, String) {
     let own = format!("nullif({}, '')", part(Field::Key));
     let scope =
         format!("case when {own} is null then coalesce({}, '') else '' end", part(Field::AggregateType));
-    (scope, format!("coalesce({own}, nullif({}, ''))", part(Field::AggregateId)))
+    let id = format!("coalesce({own}, nullif({}, ''))", part(Field::AggregateId));
+    if layout.orders.is_empty() {
+        return (scope, id);
+    }
+    // What a route has no order for has no key.
+    let event_type = kind(layout, table, Field::Type);
+    let said = layout.orders.iter().map(|(pattern, order)| {
+        let pattern = pattern.replace('!', "!!").replace('%', "!%").replace('_', "!_").replace('*', "%");
+        let id = if *order == Order::Key { id.as_str() } else { "null" };
+        format!(" when {event_type} like {} escape '!' then {id}", literal(&pattern))
+    });
+    let id = format!("case{} else {id} end", said.collect::<String>());
+    (scope, id)
 }
 
 /// A part as text; never null.
@@ -49,7 +72,11 @@ pub(crate) fn kind(layout: &Layout, table: &Table, field: Field) -> String {
 
 /// A part as text.
 pub(crate) fn text(layout: &Layout, table: &Table, field: Field) -> String {
-    match Field::columns(layout)[field as usize] {
+    as_text(layout, table, Field::columns(layout)[field as usize])
+}
+
+fn as_text(layout: &Layout, table: &Table, part: Option<&Column>) -> String {
+    match part {
         Some(Column::Constant(constant)) => format!("{}::text", literal(constant)),
         Some(Column::Named(name, _)) => format!("{}::text", column(name)),
         part => format!("({})::text", expression(layout, table, part)),
@@ -69,9 +96,7 @@ fn expression(layout: &Layout, table: &Table, part: Option<&Column>) -> String {
             let steps: Vec<String> = path.steps().iter().map(|step| literal(step)).collect();
             format!("({} #>> array[{}]::text[])", payload.json(layout), steps.join(", "))
         }
-        // A statement that looks at many rows says the same moment of each.
-        Some(Column::Now) => "statement_timestamp()".into(),
-        Some(Column::Constant(_)) | None => "null::text".into(),
+        Some(Column::Constant(_) | Column::Absent) | None => "null::text".into(),
     }
 }
 

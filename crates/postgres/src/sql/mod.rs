@@ -11,7 +11,6 @@ mod seen;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod time;
-pub(crate) mod times;
 mod verbs;
 
 use postrider_core::Layout;
@@ -27,6 +26,7 @@ pub(crate) struct Names {
     pub(crate) exceptions: String,
     pub(crate) ranges: String,
     pub(crate) claims: String,
+    pub(crate) closed: String,
     pub(crate) leases: String,
     pub(crate) jobs: String,
     pub(crate) entries: String,
@@ -46,6 +46,7 @@ impl Names {
             exceptions: side("exceptions"),
             ranges: side("ranges"),
             claims: side("claims"),
+            closed: side("closed"),
             leases: side("leases"),
             jobs: side("jobs"),
             entries: side("entries"),

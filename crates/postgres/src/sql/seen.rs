@@ -5,11 +5,10 @@ use postrider_core::rows::Field;
 use postrider_core::{Layout, State};
 
 use super::fields::{column, kind};
-use super::{Names, literal, times};
-use crate::table::{Kind, Table};
-
-/// The database's clock, read once per statement, so that it can be compared with an index.
-pub(super) const NOW: &str = "(select clock_timestamp())";
+pub(super) use super::time::NOW;
+use super::time::TimeColumn;
+use super::{Names, literal};
+use crate::table::{Kind, LiveColumn, Table};
 
 /// What the store's statements are made of. Their parameters are those of [`super::store::StoreSql`].
 pub(super) struct Seen<'a> {
@@ -57,7 +56,7 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// The state's word; null for a status that is none of the layout's.
+    /// The state's word.
     pub(super) fn state(&self) -> String {
         let id = &self.id.column;
         if self.is_cursor() {
@@ -78,7 +77,7 @@ impl<'a> Seen<'a> {
         };
         format!(
             "case when {} then 'published' when {} then 'dead' when {open} and coalesce(s.dead, false) then 'dead' \
-             when {open} and {} then 'leased' when {open} then 'pending' end",
+             when {open} and {} then 'leased' when {open} then 'pending' else 'unknown' end",
             status.is_published(),
             status.is_dead(),
             self.held(),
@@ -98,7 +97,7 @@ impl<'a> Seen<'a> {
     /// Whether another program than Postrider took a row, and not too long ago.
     fn foreign(&self) -> Option<String> {
         let is_leased = Status::new(self.layout, self.table)?.is_leased()?;
-        let at = times::moment(self.table, self.layout.columns.leased_at.as_ref()?, self.layout.zone)?;
+        let at = TimeColumn::readable(self.layout.columns.leased_at.as_ref(), self.table, self.layout.zone)?;
         let until = format!("{at} + {} * interval '1 microsecond'", self.ttl_us);
         Some(format!("({is_leased} and s.leased_until is null and coalesce({until} > {NOW}, false))"))
     }
@@ -106,7 +105,7 @@ impl<'a> Seen<'a> {
     /// When a row that is kept waiting is due: what is kept beside the table counts too.
     pub(super) fn not_before(&self) -> String {
         let mapped = self.layout.columns.not_before.as_ref();
-        match mapped.and_then(|mapped| times::moment(self.table, mapped, self.layout.zone)) {
+        match TimeColumn::readable(mapped, self.table, self.layout.zone) {
             Some(own) => format!("greatest({own}, s.not_before)"),
             None => "s.not_before".into(),
         }
@@ -162,6 +161,8 @@ impl<'a> Seen<'a> {
                  or {id} >= (select min(first) from (select first from {ranges} where outbox = $1 \
                  union all select g.first from {gaps}) as lowest))"
             ),
+            // It has no status.
+            State::Unknown => "false".into(),
         }
     }
 
@@ -170,7 +171,9 @@ impl<'a> Seen<'a> {
             (Some(status), State::Dead) => format!("({} or s.dead)", status.is_dead()),
             (Some(status), State::Published) => status.is_published(),
             (Some(status), State::Pending | State::Leased) => status.is_open(),
+            (Some(status), State::Unknown) => status.is_unknown(),
             (None, State::Dead) => "s.dead".into(),
+            (None, State::Unknown) => "false".into(),
             (None, _) => "true".into(),
         }
     }
@@ -232,16 +235,14 @@ impl Id {
 pub(super) struct Status<'a> {
     column: String,
     words: &'a postrider_core::layout::Words,
-    kind: Kind,
-    labels: &'a [String],
+    live: Option<&'a LiveColumn>,
 }
 
 impl<'a> Status<'a> {
     /// None where the table has no status: a row is to be published unless something else is kept beside it.
     pub(super) fn new(layout: &'a Layout, table: &'a Table) -> Option<Self> {
         let (name, words) = (layout.columns.status.as_ref().and_then(Column::name)?, layout.status.as_ref()?);
-        let labels = table.column(name.as_str()).map_or(&[][..], |live| &live.words);
-        Some(Self { column: column(name), words, kind: table.kind(name), labels })
+        Some(Self { column: column(name), words, live: table.column(name.as_str()) })
     }
 
     /// The status as text.
@@ -254,7 +255,7 @@ impl<'a> Status<'a> {
     }
 
     pub(super) fn is_dead(&self) -> String {
-        self.is(&self.words.dead)
+        self.words.dead.as_deref().map_or("false".into(), |word| self.is(word))
     }
 
     /// The word for a row in somebody's hands, where the table has one.
@@ -269,12 +270,16 @@ impl<'a> Status<'a> {
         format!("({})", each.join(" or "))
     }
 
+    /// None of the layout's words, or none at all.
+    pub(super) fn is_unknown(&self) -> String {
+        format!("({} or {} or {}) is not true", self.is_published(), self.is_dead(), self.is_open())
+    }
+
     fn is(&self, word: &str) -> String {
-        match self.kind {
-            Kind::Text => format!("{} = {}", self.column, literal(word)),
-            // An enum is not even compared with a word that it does not have.
-            Kind::Enum if !self.labels.iter().any(|label| label == word) => "false".into(),
-            Kind::Enum => format!("{} = {}", self.column, literal(word)),
+        match self.live {
+            // A value that the type does not have is not even compared with it.
+            Some(live) if !live.takes(word) => "false".into(),
+            Some(live) if live.kind != Kind::Other => format!("{} = {}", self.column, literal(word)),
             _ => format!("{} = {}", self.text(), literal(word)),
         }
     }

@@ -6,9 +6,9 @@ use postrider_core::{Layout, State};
 use super::Names;
 use super::fields::{STATE, column, fields, fields_without_payload, key, text};
 use super::seen::{NOW, Seen, Status};
-use super::times;
+use super::time::{TimeColumn, interval};
 use super::verbs::VerbSql;
-use crate::table::Table;
+use crate::table::{Kind, Table};
 use postrider_core::rows::Field;
 
 /// The columns behind the envelope.
@@ -22,6 +22,8 @@ pub(crate) mod seen {
     pub(crate) const ERROR: usize = STATE + 4;
     pub(crate) const HOLDER: usize = STATE + 5;
     pub(crate) const PUBLISHED_AT: usize = STATE + 6;
+    /// The table's own word.
+    pub(crate) const STATUS: usize = STATE + 7;
 }
 
 /// $1 outbox, $2 position, $3 how far the holder has claimed, $4 what it gave back of that, $5 whether its lease is good,
@@ -34,6 +36,7 @@ pub(crate) struct StoreSql {
     leased: Query,
     published: Query,
     dead: Query,
+    unknown: Query,
     /// Rows by their ids.
     pub(crate) listed: Query,
     /// The same with their payload.
@@ -76,16 +79,16 @@ impl StoreSql {
             Query::new(name, &rows.select(false, &format!("{narrowed}{}", rows.filter())))
         };
         let of = |state: State| list(state.word(), &rows.narrow(state));
-        let by_ids = format!("{} and ({}) is not null", rows.id.among(6), rows.state());
-        let by_event =
-            format!("{} = $6 and ({}) is not null", text(layout, table, Field::EventId), rows.state());
+        let by_ids = rows.id.among(6);
+        let by_event = format!("{} = $6", text(layout, table, Field::EventId));
         let columns = &layout.columns;
         Self {
-            all: list("all", &format!("({}) is not null", rows.state())),
+            all: list("all", "true"),
             pending: of(State::Pending),
             leased: of(State::Leased),
             published: of(State::Published),
             dead: of(State::Dead),
+            unknown: of(State::Unknown),
             listed: list("listed", &by_ids),
             shown: Query::new("shown", &rows.select(true, &by_ids)),
             shown_by_event: Query::new("shown_by_event", &rows.select(true, &by_event)),
@@ -104,6 +107,7 @@ impl StoreSql {
             Some(State::Leased) => &self.leased,
             Some(State::Published) => &self.published,
             Some(State::Dead) => &self.dead,
+            Some(State::Unknown) => &self.unknown,
         }
     }
 }
@@ -125,23 +129,30 @@ impl Seen<'_> {
             name.map_or(beside.to_owned(), |name| table.kind(name).select(&column(name)))
         };
         let due = columns.not_before.as_ref();
-        let is_readable = due.is_none_or(|due| times::moment(table, due, layout.zone).is_some());
+        let is_readable = due.is_none() || TimeColumn::readable(due, table, layout.zone).is_some();
         let (retries, not_before, error) = if self.is_cursor() {
             ("x.retries".into(), "x.due".into(), "x.error".into())
         } else {
             (
                 read(&columns.retries, "s.retries"),
                 if is_readable { self.not_before() } else { read(&columns.not_before, "s.not_before") },
-                read(&columns.error, "s.error"),
+                // What the table did not take is said beside it.
+                match columns.error.as_ref().and_then(Column::name) {
+                    Some(name) if table.kind(name) == Kind::Text => {
+                        format!("coalesce(case when s.dead then s.error end, {})", column(name))
+                    }
+                    _ => read(&columns.error, "s.error"),
+                },
             )
         };
         format!(
-            "select {fields}, {state}, {retries}, {retries_max}, {not_before}, {error}, {holder}, {published_at} \
+            "select {fields}, {state}, {retries}, {retries_max}, {not_before}, {error}, {holder}, {published_at}, {status} \
              from {from} where {narrowed} order by {order}",
             state = self.state(),
             retries_max = read(&columns.retries_max, "null::int"),
             holder = self.holder(),
             published_at = read(&columns.published_at, "null::timestamptz"),
+            status = Status::new(layout, table).map_or("null::text".into(), |status| status.text()),
             from = self.from(),
             order = self.order(),
         )
@@ -162,14 +173,13 @@ impl Seen<'_> {
 
     /// What the database can tell of a filter. The decoder has the last word: a second more or less is left to it.
     fn filter(&self) -> String {
-        let moment = self.layout.columns.time.as_ref();
-        let moment = moment.and_then(|time| times::moment(self.table, time, self.layout.zone));
+        let moment = TimeColumn::readable(self.layout.columns.time.as_ref(), self.table, self.layout.zone);
         let age = moment.map_or(String::new(), |moment| {
             format!(
                 " and ($7::int8 is null or ({moment} < {NOW} - {} + interval '1 second') is not false) \
                  and ($8::int8 is null or ({moment} > {NOW} - {} - interval '1 second') is not false)",
-                times::interval("$7::int8"),
-                times::interval("$8::int8")
+                interval("$7::int8"),
+                interval("$8::int8")
             )
         });
         let (_, id) = key(self.layout, self.table);

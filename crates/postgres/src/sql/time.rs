@@ -37,6 +37,11 @@ impl TimeColumn {
         }
     }
 
+    /// The moment that a mapped column holds, where the database can read it.
+    pub(crate) fn readable(mapped: Option<&Column>, table: &Table, zone: Zone) -> Option<String> {
+        Self::new(mapped, table, zone).filter(Self::is_comparable).map(|time| time.moment())
+    }
+
     /// The column of the table `t`.
     pub(crate) fn column(&self) -> String {
         format!("t.{}", self.name.quoted())
@@ -81,9 +86,14 @@ impl TimeColumn {
     }
 }
 
+/// Microseconds as an interval.
+pub(crate) fn interval(microseconds: &str) -> String {
+    format!("{microseconds} * interval '1 microsecond'")
+}
+
 /// The moment so many microseconds from now.
 pub(crate) fn after(microseconds: &str) -> String {
-    format!("({NOW} + {microseconds} * interval '1 microsecond')")
+    format!("({NOW} + {})", interval(microseconds))
 }
 
 /// Microseconds until a moment; zero where there is none or it has passed, at most some thirty years.

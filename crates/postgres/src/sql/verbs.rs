@@ -3,8 +3,9 @@
 use postrider_core::layout::{Column, OnDead, Order};
 
 use super::fields::{column, key};
-use super::seen::{Seen, Status};
-use super::{Names, in_schema, literal, times};
+use super::seen::Seen;
+use super::time::{TimeColumn, interval};
+use super::{Names, in_schema, literal};
 use crate::table::Kind;
 
 /// $1 outbox, $2 ids; for `bury`, $3 the reason.
@@ -17,8 +18,19 @@ pub(crate) struct VerbSql {
     pub(crate) revive: Vec<String>,
     pub(crate) bury: Vec<String>,
     pub(crate) prune: Vec<String>,
+    /// $1 outbox, $2 microseconds, $3 at most: idempotency keys that are older.
+    pub(crate) forget_keys: String,
     /// $1 alone: a running relay looks again.
     pub(crate) bump_epoch: String,
+}
+
+fn forget_keys(names: &Names) -> String {
+    let Names { idempotency, .. } = names;
+    format!(
+        "delete from {idempotency} where outbox = $1 and key in (select key from {idempotency} where outbox = $1 \
+         and written_at < clock_timestamp() - {} limit $3)",
+        interval("$2::int8")
+    )
 }
 
 impl VerbSql {
@@ -44,6 +56,7 @@ fn of_cursor(rows: &Seen<'_>) -> VerbSql {
              on conflict (outbox, entry) do update set shelf = 'dead', due = null, error = excluded.error"
         )],
         prune: vec![format!("delete from {table} as t where {among}")],
+        forget_keys: forget_keys(rows.names),
         bump_epoch: format!("update {position} set epoch = epoch + 1 where outbox = $1"),
     };
     // A team's own table says the same, or the relay would take it for a person's change.
@@ -67,19 +80,20 @@ fn of_status(rows: &Seen<'_>) -> VerbSql {
     let (among, texts) = (rows.id.among(2), rows.id.as_texts(2));
     let forget = format!("delete from {entries} where outbox = $1 and entry = any({texts})");
     let holds = layout.order == Order::Key && layout.on_dead == OnDead::Hold;
-    let dead = Status::new(layout, rows.table).is_none();
+    let dead = !layout.shows_dead();
     let keep = format!(
         "insert into {entries} (outbox, entry, error, holds_key, dead) select $1, id, $3, {holds}, {dead} \
          from unnest({texts}) as id on conflict (outbox, entry) do update set error = excluded.error, \
          holds_key = excluded.holds_key, dead = excluded.dead, owner = null, leased_until = null, fence = null"
     );
-    let Some(words) = layout.status.as_ref().filter(|_| !dead) else {
+    let Some(words) = &layout.status else {
         return VerbSql {
             hold_position: None,
             hold_rows: Some(rows.hold()),
             revive: vec![forget.clone()],
             bury: vec![keep],
             prune: vec![format!("delete from {table} as t where {among}"), forget],
+            forget_keys: forget_keys(rows.names),
             bump_epoch: bump(position),
         };
     };
@@ -95,8 +109,15 @@ fn of_status(rows: &Seen<'_>) -> VerbSql {
         hold_position: None,
         hold_rows: Some(rows.hold()),
         revive: vec![pending, forget.clone()],
-        bury: vec![rows.set(&words.dead, vec![rows.to(&columns.error, |_| rows.reason())]), keep],
+        bury: vec![
+            rows.set(
+                words.dead.as_ref().unwrap_or(&words.pending),
+                vec![rows.to(&columns.error, |_| rows.reason())],
+            ),
+            keep,
+        ],
         prune: vec![format!("delete from {table} as t where {among}"), forget],
+        forget_keys: forget_keys(rows.names),
         bump_epoch: bump(position),
     }
 }
@@ -150,12 +171,8 @@ impl Seen<'_> {
 
     /// No time: now, where the column has to have one.
     fn no_time(&self, not_null: bool, mapped: &Option<Column>) -> String {
-        match mapped {
-            Some(mapped) if not_null => {
-                times::written(self.table, mapped, self.layout.zone, "clock_timestamp()")
-            }
-            _ => "null".into(),
-        }
+        let time = TimeColumn::new(mapped.as_ref(), self.table, self.layout.zone);
+        time.filter(|_| not_null).map_or("null".into(), |time| time.at("clock_timestamp()"))
     }
 
     /// The reason in $3, cut to its column.

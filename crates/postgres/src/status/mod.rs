@@ -1,21 +1,23 @@
 //! What `lease` and `hold` share: looking for rows, reading those that were taken, writing what became of them.
 
+mod hands;
 mod rank;
 mod scan;
 mod settling;
 mod taken;
 
+pub(crate) use hands::Hands;
 pub(crate) use rank::Rank;
 pub(crate) use scan::{Page, Pass, Scanner};
 pub(crate) use settling::{Settler, Settling};
-pub(crate) use taken::{OpenRow, Taken, count};
+pub(crate) use taken::{OpenRow, Swell, Taken, Taking, count};
 
 use postrider_core::Fault;
 use postrider_core::layout::{Column, Published};
 
 use crate::config::Config;
 use crate::sql::time::TimeColumn;
-use crate::table::{Kind, Table};
+use crate::table::{Kind, LiveColumn, Table};
 
 /// Refuses a status table whose columns cannot be what the layout says.
 pub(crate) fn require_columns(config: &Config, table: &Table) -> Result<(), Fault> {
@@ -32,18 +34,16 @@ pub(crate) fn require_columns(config: &Config, table: &Table) -> Result<(), Faul
     else {
         return Ok(());
     };
-    let Some(live) = table.column(status.as_str()).filter(|live| live.kind == Kind::Enum) else {
-        return Ok(());
-    };
+    let Some(live) = table.column(status.as_str()) else { return Ok(()) };
     let published = words.published.as_deref().filter(|_| layout.published == Published::Status);
     let needed = [
         Some(words.pending.as_str()),
         words.leased.as_deref(),
         published,
-        Some(&words.dead),
+        words.dead.as_deref(),
         words.retry.as_deref(),
     ];
-    match needed.into_iter().flatten().find(|word| !live.words.iter().any(|known| known == word)) {
+    match needed.into_iter().flatten().find(|word| !live.takes(word)) {
         None => Ok(()),
         Some(word) => refuse(
             format!(
@@ -51,10 +51,24 @@ pub(crate) fn require_columns(config: &Config, table: &Table) -> Result<(), Faul
                 status.quoted(),
                 live.declared
             ),
-            format!(
-                "Its words are {}: correct [status] in the layout, or add the word to the type.",
-                live.words.join(", ")
-            ),
+            match live.kind {
+                Kind::Enum => format!(
+                    "Its words are {}: correct [status] in the layout, or add the word to the type.",
+                    live.words.join(", ")
+                ),
+                _ => format!("Correct [status] in the layout: {}.", values(live)),
+            },
         ),
+    }
+}
+
+/// How a layout spells the values of a status column that is no text.
+pub(crate) fn values(live: &LiveColumn) -> &'static str {
+    match live.kind {
+        Kind::Boolean => {
+            "a boolean's words are \"false\" and \"true\", and what it has none for, such as dead, is left out and kept beside the table"
+        }
+        Kind::Integer => "an integer's words are numbers such as \"0\" and \"1\"",
+        _ => "map a column of text, an enum, a boolean or an integer",
     }
 }

@@ -9,7 +9,7 @@ use postrider_core::{Key, limits};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::{Rank, Taken};
+use super::{Hands, Rank, Swell, Taken};
 use crate::fault::Error;
 use crate::rows::values;
 use crate::session::Session;
@@ -77,14 +77,17 @@ pub(crate) struct Scanner<'a> {
     pub(crate) keeps_order: bool,
     /// The first dead row of each key that it holds.
     pub(crate) holders: &'a HashMap<Key, Rank>,
-    /// Rows that this relay has in its hands, where the table does not say so.
-    pub(crate) in_hand: &'a HashSet<String>,
+    /// What this relay has in its hands.
+    pub(crate) hands: &'a Hands,
+    pub(crate) swell: &'a Swell,
 }
 
 /// Rows that may be handed out, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
     pub(crate) ranks: Vec<Rank>,
+    /// What they count for.
+    pub(crate) bytes: Vec<usize>,
     /// Their keys, where order is kept.
     pub(crate) keys: Vec<Key>,
     /// How many of them fit into the claim. Where nobody is the only one there are more, in the place of those that others
@@ -154,8 +157,8 @@ impl Scanner<'_> {
             let rank = Rank::read(row)?;
             let mut batch = Batch::new(self.decoder);
             batch.read(0, None, values(row))?;
-            let row_bytes =
-                batch.bytes() + usize::try_from(row.try_get::<_, i64>(scanned::BYTES)?).unwrap_or(0);
+            let payload_bytes = usize::try_from(row.try_get::<_, i64>(scanned::BYTES)?).unwrap_or(0);
+            let row_bytes = batch.bytes() + self.swell.bytes(payload_bytes);
             let sealed = batch.seal();
             let Some(raw) = sealed.get(0) else { continue };
             let mut decoding = self.decoder.begin();
@@ -170,9 +173,11 @@ impl Scanner<'_> {
             if !wait.is_zero() {
                 page.idle.due_in = Some(page.idle.due_in.map_or(wait, |known| known.min(wait)));
                 // What this holder has in hand it may have more of: the relay decides what is in flight.
-                let holds_back = self.keeps_order && !row.try_get::<_, bool>(scanned::HELD)?;
+                let is_held = row.try_get::<_, bool>(scanned::HELD)?;
+                page.idle.elsewhere |= is_held;
+                let holds_back = self.keeps_order && !is_held;
                 pass.blocked.extend(key.filter(|_| holds_back));
-            } else if self.in_hand.contains(&rank.entry) {
+            } else if self.hands.have(&rank.entry) {
                 // It is in one of this relay's open claims.
             } else if self.is_blocked(key.as_ref(), &rank, pass)
                 || gate.pass_by(key.as_ref(), || decoding.kind(raw)).is_err()
@@ -181,6 +186,7 @@ impl Scanner<'_> {
             } else {
                 bytes += row_bytes;
                 page.candidates.ranks.push(rank.clone());
+                page.candidates.bytes.push(row_bytes);
                 page.candidates.keys.extend(key.filter(|_| self.keeps_order));
                 if !full {
                     page.candidates.most += 1;

@@ -13,7 +13,7 @@ use crate::session::{Param, Session};
 use crate::sql::status::SettleSql;
 use crate::table::Table;
 
-/// How long a row waits whose table refuses what became of it: somebody has to mend the table.
+/// How long a row waits that goes back, and whose table refuses that: somebody has to mend the table.
 const REFUSED_WAIT: Duration = Duration::from_secs(300);
 
 /// One kind of settlements, as the parameters of its statement.
@@ -72,10 +72,10 @@ impl Settling {
             Settlement::Dead { retries, reason } => (Some(*retries), None, Some(reason), true),
         };
         let tried = retries.unwrap_or(row.retries) > 0;
-        let word = layout.status.as_ref().map(|words| match dead {
-            true => words.dead.as_str(),
-            false if tried => words.waiting(),
-            false => &words.pending,
+        let word = layout.status.as_ref().map(|words| match &words.dead {
+            Some(word) if dead => word,
+            _ if tried => words.waiting(),
+            _ => &words.pending,
         });
         self.entries.push(row.entry.clone());
         self.versions.push(row.version);
@@ -102,23 +102,37 @@ impl Settling {
         self.dead.contains(&true)
     }
 
-    fn split(mut self) -> (Self, Self) {
-        fn half<T>(all: &mut Vec<T>, at: usize) -> Vec<T> {
-            if all.is_empty() { Vec::new() } else { all.split_off(at) }
+    /// What became of the first of them, in a word.
+    fn became(&self) -> &str {
+        self.words.first().and_then(Option::as_deref).unwrap_or("published")
+    }
+
+    /// Those of them that are listed.
+    fn only(&self, entries: &[String]) -> Self {
+        self.pick((0..self.entries.len()).filter(|at| entries.contains(&self.entries[*at])))
+    }
+
+    fn split(&self) -> (Self, Self) {
+        let (half, all) = (self.entries.len() / 2, self.entries.len());
+        (self.pick(0..half), self.pick(half..all))
+    }
+
+    /// Those at these places; columns that this kind of settlement does not have stay empty.
+    fn pick(&self, places: impl Iterator<Item = usize> + Clone) -> Self {
+        fn of<T: Clone>(all: &[T], places: impl Iterator<Item = usize>) -> Vec<T> {
+            places.filter_map(|at| all.get(at)).cloned().collect()
         }
-        let at = self.entries.len() / 2;
-        let second = Self {
-            entries: half(&mut self.entries, at),
-            versions: half(&mut self.versions, at),
-            words: half(&mut self.words, at),
-            retries: half(&mut self.retries, at),
-            after_us: half(&mut self.after_us, at),
-            errors: half(&mut self.errors, at),
-            holds_key: half(&mut self.holds_key, at),
-            dead: half(&mut self.dead, at),
+        Self {
+            entries: of(&self.entries, places.clone()),
+            versions: of(&self.versions, places.clone()),
+            words: of(&self.words, places.clone()),
+            retries: of(&self.retries, places.clone()),
+            after_us: of(&self.after_us, places.clone()),
+            errors: of(&self.errors, places.clone()),
+            holds_key: of(&self.holds_key, places.clone()),
+            dead: of(&self.dead, places),
             is_published: self.is_published,
-        };
-        (self, second)
+        }
     }
 }
 
@@ -147,11 +161,13 @@ impl Settler<'_> {
             match self.attempt(session, &part).await {
                 Ok((lost, swallowed)) => {
                     all_lost.extend(lost);
-                    self.keep_swallowed(session, swallowed).await?;
+                    if !swallowed.is_empty() {
+                        self.keep_swallowed(session, &part.only(&swallowed)).await?;
+                    }
                 }
                 Err(error) if is_refused(&error) => {
                     if part.entries.len() > 1 {
-                        let (first, second) = part.into_owned().split();
+                        let (first, second) = part.split();
                         parts.extend([Cow::Owned(second), Cow::Owned(first)]);
                     } else {
                         self.keep_refused(session, &part, &error).await?;
@@ -212,20 +228,16 @@ impl Settler<'_> {
     }
 
     /// A row that somebody deleted is settled by that; one that is still there was kept from being written, by a trigger.
-    async fn keep_swallowed(&self, session: &Session, swallowed: Vec<String>) -> Result<(), Error> {
-        if swallowed.is_empty() {
-            return Ok(());
-        }
-        let why = "the table did not take what became of this row: a trigger or rule swallows the change";
-        let kept = self.set_aside(session, &swallowed, why).await?;
+    async fn keep_swallowed(&self, session: &Session, swallowed: &Settling) -> Result<(), Error> {
+        let kept = self.set_aside(session, swallowed, "a trigger or rule swallows the change").await?;
         if kept > 0 {
             tracing::warn!(
                 place = self.place,
                 rows = kept,
-                first = %swallowed[0],
-                wait_s = REFUSED_WAIT.as_secs(),
-                "rows were settled, and the table did not change: a trigger or rule swallows the relay's write. They are \
-                 published again after a while: let the trigger pass the relay's user"
+                first = %swallowed.entries[0],
+                became = swallowed.became(),
+                "rows were settled, and the table did not change: a trigger or rule swallows the relay's write. They are kept \
+                 in Postrider's own table, and not sent again: let the trigger pass the relay's user"
             );
         }
         Ok(())
@@ -233,28 +245,44 @@ impl Settler<'_> {
 
     async fn keep_refused(&self, session: &Session, part: &Settling, error: &Error) -> Result<(), Error> {
         let what = refusal(error);
-        self.set_aside(session, &part.entries, &format!("the table refuses what became of this row: {what}"))
-            .await?;
+        self.set_aside(session, part, &what).await?;
         tracing::warn!(
             place = self.place,
             entry = %part.entries[0],
-            word = part.words.first().and_then(Option::as_deref).unwrap_or("published"),
-            wait_s = REFUSED_WAIT.as_secs(),
-            "the table refuses what became of a row ({what}): it waits in Postrider's own table and is tried again. \
-             Let the constraint or trigger take the layout's words, or correct the layout"
+            became = part.became(),
+            "the table refuses what became of a row ({what}): it is kept in Postrider's own table, and not sent again before \
+             somebody mends this. Let the constraint or trigger take the layout's words, or correct the layout"
         );
         Ok(())
     }
 
-    async fn set_aside(&self, session: &Session, entries: &[String], why: &str) -> Result<u64, Error> {
+    /// Keeps rows beside the table that does not take what became of them. What is done with is not sent again: it is dead
+    /// there, for a person. What goes back waits.
+    async fn set_aside(&self, session: &Session, part: &Settling, what: &str) -> Result<u64, Error> {
         let wait_us = i64::try_from(REFUSED_WAIT.as_micros()).unwrap_or(i64::MAX);
-        let params: [Param<'_>; 6] = [
+        let why = if part.is_published {
+            format!(
+                "it was published, and the table does not take that: {what}; mend the table and give the row its word by hand \
+                 (reviving it publishes it again)"
+            )
+        } else {
+            format!("the table does not take what became of this row: {what}")
+        };
+        let count = part.entries.len();
+        let (dead, holds_key) = if part.is_published {
+            (vec![true; count], vec![false; count])
+        } else {
+            (part.dead.clone(), part.holds_key.clone())
+        };
+        let params: [Param<'_>; 8] = [
             (&self.outbox, Type::TEXT),
-            (&entries, Type::TEXT_ARRAY),
+            (&part.entries, Type::TEXT_ARRAY),
             (&wait_us, Type::INT8),
             (&why, Type::TEXT),
             (&self.owner, Type::TEXT),
             (&self.claim, Type::INT8),
+            (&dead, Type::BOOL_ARRAY),
+            (&holds_key, Type::BOOL_ARRAY),
         ];
         session.execute(&self.sql.set_aside, &params).await
     }

@@ -11,7 +11,7 @@ use super::view::{Standing, View};
 use crate::fault::Error;
 use crate::rows::lenient;
 use crate::session::Session;
-use crate::sql::depth::DepthSql;
+use crate::sql::depth::{DepthSql, WRITERS};
 
 /// Counts what a store sees, within its caller's snapshot.
 pub(super) struct Counter<'a> {
@@ -20,6 +20,8 @@ pub(super) struct Counter<'a> {
     pub(super) sql: &'a DepthSql,
     pub(super) standing: &'a Standing,
     pub(super) words: Option<&'a Words>,
+    /// Quoted, with its schema.
+    pub(super) table: &'a str,
     pub(super) is_cursor: bool,
     /// Whether an entry that waits or (so) is dead holds back the later ones of its key.
     pub(super) keeps_order: bool,
@@ -33,13 +35,17 @@ impl Counter<'_> {
         let mut depth = if self.is_cursor { of_cursor(&count) } else { of_status(&count) };
         self.count_words(&mut depth).await?;
         depth.holder.clone_from(&self.standing.holder);
-        depth.oldest = self.view.oldest(self.session, self.standing).await?.map(|oldest| oldest.time);
+        depth.oldest = self.view.oldest(self.session, self.standing).await?.and_then(|oldest| oldest.time);
         let may_hold = match self.is_cursor {
             true => depth.parked > 0,
             false => self.keeps_order && (depth.waiting > 0 || (self.holds_dead && depth.dead > 0)),
         };
         if may_hold {
             self.count_behind(&mut depth).await?;
+        }
+        if depth.gaps_open > 0 {
+            let rows = self.session.query(WRITERS, &[(&self.table, Type::TEXT)]).await?;
+            depth.gap_writers = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
         }
         Ok(depth)
     }
@@ -69,7 +75,7 @@ impl Counter<'_> {
             let is = |known: Option<&str>| word.is_some() && word == known;
             if is(words.published.as_deref()) {
                 depth.published += count;
-            } else if is(Some(&words.dead)) {
+            } else if is(words.dead.as_deref()) {
                 depth.dead += count;
             } else if !words.open().chain(words.leased.as_deref()).any(|open| is(Some(open))) {
                 depth.unknown += count;

@@ -13,7 +13,7 @@ use super::jobs::Jobs;
 use super::partitions::Partitions;
 use super::reap::Reaper;
 use super::reports::Reports;
-use super::view::View;
+use super::view::{View, microseconds};
 use crate::config::Config;
 use crate::fault::Error;
 use crate::rows;
@@ -77,13 +77,14 @@ impl Desk {
     pub(super) async fn depth(&self) -> Result<Depth, Error> {
         let transaction = self.snapshot().await?;
         let standing = self.view.standing(&transaction).await?;
-        let layout = &self.config.layout;
+        let (layout, names) = (&self.config.layout, Names::new(&self.config.layout));
         let counter = Counter {
             session: &transaction,
             view: &self.view,
             sql: &self.depth,
             standing: &standing,
             words: layout.status.as_ref(),
+            table: &names.table,
             is_cursor: layout.way == Way::Cursor,
             keeps_order: layout.order == Order::Key,
             holds_dead: layout.on_dead == OnDead::Hold,
@@ -131,7 +132,24 @@ impl Desk {
             }
             above = swept.left_up_to;
         }
-        self.verb_above(Verb::Prune, batch, above, "", false).await
+        let pruned = self.verb_above(Verb::Prune, batch, above, "", false).await?;
+        if pruned == 0 {
+            self.forget_keys(filter).await?;
+        }
+        Ok(pruned)
+    }
+
+    /// An idempotency key is of use as long as its event may be appended again: it goes with the events of its age. Whoever
+    /// prunes some of them only leaves the keys alone.
+    async fn forget_keys(&self, filter: &Filter) -> Result<(), Error> {
+        let whole = Filter { older_than: filter.older_than, limit: filter.limit, ..Filter::default() };
+        let Some(age) = filter.older_than.filter(|_| *filter == whole) else { return Ok(()) };
+        let (age, most) = (microseconds(age), i64::try_from(limits::BATCH_ENTRIES_MAX).unwrap_or(i64::MAX));
+        let params =
+            [(&self.view.outbox as _, Type::TEXT), (&age as _, Type::INT8), (&most as _, Type::INT8)];
+        let sql = &self.view.sql.verbs.forget_keys;
+        while self.session.execute(sql, &params).await? >= most.unsigned_abs() {}
+        Ok(())
     }
 
     async fn verb_above(
@@ -142,30 +160,31 @@ impl Desk {
         reason: &str,
         dry_run: bool,
     ) -> Result<u64, Error> {
-        if filter.state.is_some_and(|state| state != verb.of()) {
-            return Ok(0);
-        }
-        let filter = Filter { state: Some(verb.of()), ..filter.clone() };
+        let filters = filter.for_verb(verb.of());
         if dry_run {
-            return self.count(&filter).await;
+            let mut count = 0;
+            for filter in &filters {
+                count += self.count(filter).await?;
+            }
+            return Ok(count);
         }
         let transaction = self.writing().await?;
         let verbs = &self.view.sql.verbs;
         if let Some(sql) = &verbs.hold_position {
             transaction.query(sql, &[(&self.view.outbox, Type::TEXT)]).await?;
         }
-        let mut chosen = self.choose(&transaction, &filter, above).await?;
+        let mut chosen = self.choose(&transaction, &filters, above).await?;
         if let Some(sql) = &verbs.hold_rows
             && !chosen.is_empty()
         {
             // A relay may have come first: what is chosen of those that nobody has any more is what counts.
             let ids = self.held(&transaction, sql, &chosen).await?;
-            let again = Filter { limit: None, ids, ..filter };
-            chosen = if again.ids.is_empty() {
-                Vec::new()
-            } else {
-                self.choose(&transaction, &again, above).await?
-            };
+            chosen = Vec::new();
+            if !ids.is_empty() {
+                let again = |filter| Filter { limit: None, ids: ids.clone(), ..filter };
+                let filters: Vec<Filter> = filters.into_iter().map(again).collect();
+                chosen = self.choose(&transaction, &filters, above).await?;
+            }
         }
         if !chosen.is_empty() {
             self.write(&transaction, verb, &chosen, reason).await?;
@@ -202,12 +221,14 @@ impl Desk {
     async fn choose(
         &self,
         session: &Session,
-        filter: &Filter,
+        filters: &[Filter],
         above: Option<i64>,
     ) -> Result<Vec<EntryId>, Error> {
         let standing = self.view.standing(session).await?;
         let mut chosen = Vec::new();
-        self.view.each_above(session, &standing, filter, above, |listed| chosen.push(listed.id)).await?;
+        for filter in filters {
+            self.view.each_above(session, &standing, filter, above, |listed| chosen.push(listed.id)).await?;
+        }
         Ok(chosen)
     }
 

@@ -9,7 +9,7 @@ use super::view::microseconds;
 use crate::fault::Error;
 use crate::session::Session;
 use crate::sql::Names;
-use crate::sql::times::interval;
+use crate::sql::time::interval;
 
 /// $1 is the outbox.
 #[derive(Debug)]

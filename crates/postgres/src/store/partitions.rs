@@ -13,7 +13,8 @@ use crate::fault::Error;
 use crate::fitness::sequence;
 use crate::migrate::is_native;
 use crate::session::{Durable, Session};
-use crate::sql::{Names, in_schema, quoted, times};
+use crate::sql::time::{TimeColumn, interval};
+use crate::sql::{Names, in_schema, quoted};
 use crate::table::Table;
 
 /// Ids in one partition.
@@ -98,7 +99,7 @@ impl Partitions {
                 sequence.name
             ),
             id: id.quoted(),
-            moment: time.and_then(|time| times::moment(table, time, layout.zone)),
+            moment: TimeColumn::readable(time, table, layout.zone),
             clean: format!(
                 "select {} and {} and {} and exists (select 1 from {position} as p where p.outbox = $1 and p.position >= $3 \
                  and not exists (select 1 from unnest(p.gap_first, p.gap_last) as g(first, last) \
@@ -188,7 +189,7 @@ impl Partitions {
             let counted = session.first(&format!("select count(*) from {}", part.name), &[]).await?;
             return Ok(Stands::Old(counted.map_or(0, |row| row.get::<_, i64>(0).unsigned_abs())));
         };
-        let since = format!("clock_timestamp() - {}", times::interval("$1"));
+        let since = format!("clock_timestamp() - {}", interval("$1"));
         // The last row tells most of the time, without a look at the others.
         let newest =
             format!("select {moment} > {since} from {} as t order by t.{} desc limit 1", part.name, self.id);

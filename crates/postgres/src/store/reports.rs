@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postrider_core::breaker::Circuit;
 use postrider_core::limits::REPORT_KEPT;
-use postrider_core::report::{Report, Reported, Role, Tripped, Trouble};
-use serde_json::{Value, json};
+use postrider_core::report::{Report, Reported, Role, Trouble};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -14,7 +12,7 @@ use super::view::microseconds;
 use crate::fault::Error;
 use crate::session::{Durable, Session};
 use crate::sql::Names;
-use crate::sql::times::interval;
+use crate::sql::time::interval;
 
 /// $1 is the outbox.
 #[derive(Debug)]
@@ -56,7 +54,7 @@ impl Reports {
     /// The next report makes up for one that a power cut takes: no relay waits for a disk on its account.
     pub(crate) async fn put(&self, session: &Session, report: &Report) -> Result<(), Error> {
         let trouble = report.trouble.as_ref();
-        let circuits = Value::from_iter(report.circuits.iter().map(circuit)).to_string();
+        let circuits = report.circuits_text();
         let published = i64::try_from(report.published).unwrap_or(i64::MAX);
         let reason = trouble.map(|trouble| trouble.reason.replace('\0', "\u{fffd}"));
         let at = trouble.map(|trouble| trouble.at.as_microsecond());
@@ -87,38 +85,17 @@ fn kept() -> i64 {
 }
 
 fn reported(row: &Row) -> Reported {
-    let circuits: Value = serde_json::from_str(row.get(5)).unwrap_or_default();
     let trouble = row.get::<_, Option<String>>(6).zip(row.get::<_, Option<i64>>(7));
     let report = Report {
         holder: row.get(0),
-        role: role(row.get(2)),
+        role: Role::of(row.get(2)),
         published: u64::try_from(row.get::<_, i64>(3)).unwrap_or_default(),
         per_second: row.get(4),
-        circuits: circuits.as_array().into_iter().flatten().filter_map(tripped).collect(),
+        circuits: Report::circuits_from(row.get(5)),
         trouble: trouble.map(|(reason, at)| Trouble {
             reason: reason.into(),
             at: Timestamp::from_microsecond(at).unwrap_or_default(),
         }),
     };
     Reported { report, age: Duration::from_micros(u64::try_from(row.get::<_, i64>(1)).unwrap_or_default()) }
-}
-
-fn role(word: &str) -> Role {
-    [Role::Active, Role::Standby].into_iter().find(|role| role.word() == word).unwrap_or(Role::Stopped)
-}
-
-fn circuit(tripped: &Tripped) -> Value {
-    json!([&*tripped.sink, tripped.topic.as_deref(), tripped.circuit.word(), tripped.since.as_microsecond()])
-}
-
-/// None where another version wrote something else.
-fn tripped(value: &Value) -> Option<Tripped> {
-    let [sink, topic, word, since] = value.as_array()?.as_slice() else { return None };
-    let circuits = [Circuit::Open, Circuit::HalfOpen];
-    Some(Tripped {
-        sink: sink.as_str()?.into(),
-        topic: topic.as_str().map(Into::into),
-        circuit: circuits.into_iter().find(|circuit| word.as_str() == Some(circuit.word()))?,
-        since: Timestamp::from_microsecond(since.as_i64()?).ok()?,
-    })
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use postrider_core::layout::TimeForm;
 use postrider_core::route::matches;
 use postrider_core::rows::{Batch, Decoder, Value};
-use postrider_core::store::{Filter, Listed, Shown};
+use postrider_core::store::{Filter, Listed, Shown, unknown_status};
 use postrider_core::{Entry, EntryId, Layout, State, Text};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -241,6 +241,7 @@ impl View {
             Some("leased") => State::Leased,
             Some("published") => State::Published,
             Some("dead") => State::Dead,
+            Some("unknown") => State::Unknown,
             _ => return Ok(None),
         };
         let number = |at| {
@@ -261,9 +262,12 @@ impl View {
             key: entry.key.clone(),
             state,
             retries,
-            time: entry.envelope.time,
+            time: entry.envelope.known_time(),
             not_before: due.filter(|_| state == State::Pending),
-            error: lenient(row, seen::ERROR)?.filter(|error| !error.is_empty()).map(Text::from),
+            error: match state {
+                State::Unknown => Some(unknown_status(lenient(row, seen::STATUS)?.as_deref())),
+                _ => lenient(row, seen::ERROR)?.filter(|error| !error.is_empty()).map(Text::from),
+            },
         };
         Ok(Some((listed, entry)))
     }
@@ -281,10 +285,10 @@ impl<'a> Narrowed<'a> {
 
 /// Everything that SQL does not decide.
 fn chooses(filter: &Filter, listed: &Listed, now: Timestamp) -> bool {
-    let age = Duration::try_from(listed.time.duration_until(now)).unwrap_or_default();
+    let age = listed.time.map(|time| Duration::try_from(time.duration_until(now)).unwrap_or_default());
     filter.state.is_none_or(|state| state == listed.state)
         && filter.event_type.as_ref().is_none_or(|pattern| matches(pattern, &listed.event_type))
         && filter.is_of_key(listed.key.as_ref())
-        && filter.older_than.is_none_or(|span| age > span)
-        && filter.newer_than.is_none_or(|span| age < span)
+        && filter.older_than.is_none_or(|span| age.is_some_and(|age| age > span))
+        && filter.newer_than.is_none_or(|span| age.is_some_and(|age| age < span))
 }

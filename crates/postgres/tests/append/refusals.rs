@@ -92,6 +92,26 @@ async fn bytes_and_keys_that_cannot_be_kept_are_refused() {
     }
 }
 
+/// F5: JSONB keeps no character zero: it is refused before the database sees it, with its place; what only looks like it passes.
+#[tokio::test]
+async fn a_character_that_jsonb_does_not_keep_is_refused() {
+    let world = World::of(Layout::built_in("logistics").unwrap(), TABLE).await;
+    let client = world.client().await;
+    let with = |data: &'static str| Envelope { data: data.into(), ..plain(1) };
+    for refused in [
+        world.outbox.append(&client, &with(r#"{"a":"b\u0000"}"#)).await.map(drop),
+        world.outbox.append_all(&client, &[with(r#"{"a":"b\u0000"}"#)]).await.map(drop),
+    ] {
+        let Err(AppendError::Refused(fault)) = refused else { panic!("{refused:?}") };
+        let said = fault.to_string();
+        for part in ["\\u0000 at byte 7", "column \"payload\"", "jsonb", "Take it out"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    world.outbox.append(&client, &with(r#"{"a":"b\\u0000"}"#)).await.unwrap();
+    assert_eq!(world.value("select payload->>'a' from outbox_events"), "b\\u0000");
+}
+
 /// F5: a table that is not there, a column that is not there, an id that nobody gives: each with its remedy.
 #[tokio::test]
 async fn a_table_that_is_not_as_the_layout_says_is_named() {

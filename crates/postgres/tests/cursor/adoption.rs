@@ -1,7 +1,9 @@
 //! Where reading begins, and what happens when ids go backwards.
 
+use postrider_conformance::source::SourceHarness;
 use postrider_core::Start;
 use postrider_core::source::{Source, SourceError};
+use postrider_core::store::Filter;
 use postrider_postgres::open_source;
 
 use crate::harness::{Harness, block_on, native};
@@ -69,5 +71,32 @@ fn ids_that_go_backwards_stop_the_relay_until_somebody_chooses() {
         assert!(told.problem.contains("backwards") && told.problem.contains("now"), "{told}");
         let anew = open_source(&outbox.config("relay").start(Start::Beginning)).await.unwrap();
         assert_eq!(drain(&anew).await, [1], "what was written since is published");
+        // And that one is left in the configuration in its turn: nothing is published twice by chance.
+        outbox.query(&insert("outbox", "b", 2));
+        assert_eq!(drain(&anew).await, [2]);
+        drop(anew);
+        outbox.query("delete from outbox where id = 2; alter sequence outbox_id_seq restart with 2");
+        let told = open_source(&outbox.config("relay").start(Start::Beginning)).await.err().unwrap();
+        assert!(told.problem.contains("start = beginning") && told.remedy.contains("start = 0"), "{told}");
+        let again = open_source(&outbox.config("relay").start(Start::After(0))).await.unwrap();
+        assert_eq!(drain(&again).await, [1], "somebody has asked for it");
+    });
+}
+
+/// What an operator buries before the first start stays buried.
+#[test]
+fn what_is_buried_before_the_first_start_stays_so() {
+    let outbox = adopted();
+    block_on(async {
+        for number in 1..=3 {
+            outbox.query(&insert("outbox", "a", number));
+        }
+        let store = outbox.store().await;
+        let filter = Filter { ids: vec![2.into()], ..Filter::default() };
+        assert_eq!(store.bury(&filter, "not this one", false).await.unwrap(), 1);
+        let source = open_source(&outbox.config("relay").start(Start::Beginning)).await.unwrap();
+        assert_eq!(drain(&source).await, [1], "the rest of its key waits behind it");
+        assert_eq!(store.revive(&filter, false).await.unwrap(), 1);
+        assert_eq!(drain(&source).await, [2, 3]);
     });
 }

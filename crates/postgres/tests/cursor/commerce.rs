@@ -190,6 +190,74 @@ fn a_row_that_the_teams_table_refuses_is_kept_beside_it() {
     });
 }
 
+/// B8: rows that somebody else wrote to the team's table are retried as Postrider's own are, with the count and the time that
+/// they have; at the most they are left for a person, and one whose event is gone stops nothing.
+#[test]
+fn rows_that_others_wrote_to_the_teams_table_are_retried() {
+    let outbox = outbox();
+    let failed_row = |name: &str, key: &str, retries: u32, after: &str| {
+        outbox.query(&format!(
+            "insert into outbox_failed (event_id, event_type, source, aggregate_type, aggregate_id, payload, retry_count, \
+             failed_at, next_retry_at) values ('{name}', 'loopers.order.created.v1', '/shop', 'Order', '{key}', '{{}}', \
+             {retries}, clock_timestamp(), clock_timestamp() + interval '{after}')"
+        ));
+    };
+    block_on(async {
+        let source = outbox.source("relay").await;
+        for (name, key) in [("a1", "a"), ("b1", "b"), ("c1", "c")] {
+            append(&outbox, name, key);
+        }
+        assert_eq!(drain(&source).await, [1, 2, 3]);
+        for (name, key, retries, after) in
+            [("a1", "a", 3, "0 s"), ("b1", "b", 10, "0 s"), ("c1", "c", 0, "60 s"), ("gone", "g", 0, "0 s")]
+        {
+            failed_row(name, key, retries, after);
+        }
+        append(&outbox, "c2", "c");
+        outbox.pass(Duration::from_secs(5)).await;
+        assert_eq!(settle(&source, retried(5, 60)).await, [(1, 4)], "with its own count; c2 waits behind c1");
+        assert_eq!(
+            failed(&outbox)[0],
+            "a1 loopers.order.created.v1 /shop Order a null 4 the broker said no,  60"
+        );
+        outbox.pass(Duration::from_secs(55)).await;
+        assert_eq!(drain(&source).await, [3, 4]);
+        outbox.pass(Duration::from_secs(5)).await;
+        assert_eq!(drain(&source).await, [1]);
+        outbox.pass(Duration::from_secs(60)).await;
+        assert_eq!(drain(&source).await, [0; 0]);
+        let left = outbox.query("select event_id from outbox_failed order by id");
+        assert_eq!(text(&left), ["b1", "gone"], "for a person, and what nobody can send");
+        outbox.query("update outbox_failed set retry_count = 0 where event_id = 'b1'");
+        outbox.pass(Duration::from_secs(5)).await;
+        assert_eq!(drain(&source).await, [2]);
+    });
+}
+
+/// What the team's table does not let go is not taken for somebody else's, and sent again and again.
+#[test]
+fn a_row_that_cannot_be_deleted_is_not_sent_again() {
+    for keeps in ["raise exception 'nothing goes'", "return null"] {
+        let outbox = outbox();
+        outbox.query(&format!(
+            "create function keep() returns trigger language plpgsql as $$ begin {keeps}; end $$; \
+             create trigger keep before delete on outbox_failed for each row execute function keep()"
+        ));
+        block_on(async {
+            let source = outbox.source("relay").await;
+            append(&outbox, "a1", "a");
+            settle(&source, retried(1, 0)).await;
+            append(&outbox, "a2", "a");
+            assert_eq!(drain(&source).await, [1, 2]);
+            assert_eq!(outbox.query("select 1 from outbox_failed").len(), 1);
+            for _ in 0..3 {
+                outbox.pass(Duration::from_secs(10)).await;
+                assert_eq!(drain(&source).await, [0; 0], "{keeps}");
+            }
+        });
+    }
+}
+
 /// B4: a row that somebody else writes to the table of positions means that another relay is running.
 #[test]
 fn another_relay_on_the_same_position_stops_this_one() {

@@ -113,20 +113,24 @@ impl Source for Lossy {
 impl Harness {
     /// Time passes when the test says so.
     pub(crate) fn new(layout: Layout) -> Self {
-        let outbox = Self::bare(layout, "shifted");
+        let outbox = Self::bare(Database::create_blocking(), layout, "shifted");
         outbox.create();
         outbox
     }
 
     pub(crate) fn by_the_real_clock(layout: Layout) -> Self {
-        let outbox = Self::bare(layout, "public");
+        Self::within(Database::create_blocking(), layout)
+    }
+
+    /// By the real clock, in a database that is there already.
+    pub(crate) fn within(database: Database, layout: Layout) -> Self {
+        let outbox = Self::bare(database, layout, "public");
         outbox.create();
         outbox
     }
 
     /// Without any tables.
-    fn bare(layout: Layout, path: &'static str) -> Self {
-        let database = Database::create_blocking();
+    fn bare(database: Database, layout: Layout, path: &'static str) -> Self {
         database.query(CLOCK);
         Self { database, layout, clock: ManualClock::default(), loses: Arc::default(), path }
     }

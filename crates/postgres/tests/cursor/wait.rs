@@ -24,3 +24,14 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         DEADLINE.as_secs()
     );
 }
+
+/// The same for a condition that is asked for.
+pub(crate) async fn until_async(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let look = async {
+        while !holds().await {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    let waited = tokio::time::timeout(DEADLINE, look).await;
+    assert!(waited.is_ok(), "waited {} s in vain: {what}", DEADLINE.as_secs());
+}

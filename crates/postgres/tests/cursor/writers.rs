@@ -23,8 +23,6 @@ pub(crate) const SCENE: &str = "
     create trigger slow before insert on outbox for each row execute function slow();
 ";
 
-const ROUNDS: u64 = 20;
-
 /// What was committed, and what a reader saw.
 #[derive(Default)]
 pub(crate) struct Log {
@@ -35,6 +33,8 @@ pub(crate) struct Log {
 struct Inner {
     committed: BTreeSet<i64>,
     seen: Vec<Seen>,
+    /// What a relay had in its hands when it died.
+    died_with: BTreeSet<i64>,
 }
 
 /// A row as a reader saw it: its id, its key and the key's version.
@@ -56,6 +56,19 @@ impl Log {
 
     pub(crate) fn see(&self, seen: impl IntoIterator<Item = Seen>) {
         self.inner().seen.extend(seen);
+    }
+
+    pub(crate) fn die(&self, ids: impl IntoIterator<Item = i64>) {
+        self.inner().died_with.extend(ids);
+    }
+
+    /// How often something was seen again, and what of it nobody died with.
+    pub(crate) fn repeated(&self) -> (usize, Vec<i64>) {
+        let inner = self.inner();
+        let mut known = BTreeSet::new();
+        let again = inner.seen.iter().map(|seen| seen.id).filter(|id| !known.insert(*id)).collect::<Vec<_>>();
+        let unexplained = again.iter().copied().filter(|id| !inner.died_with.contains(id)).collect();
+        (again.len(), unexplained)
     }
 
     /// What was committed and never seen.
@@ -127,10 +140,10 @@ async fn append_locked(client: &Client, table: &str, key: &str) -> Vec<i64> {
     numbers(client, &insert(table, key, version)).await
 }
 
-pub(crate) async fn write(outbox: &Harness, number: u64, log: &Log) {
+pub(crate) async fn write(outbox: &Harness, number: u64, rounds: u64, logs: [&Log; 2]) {
     let client = outbox.client().await;
     let mut chance = Chance::new(number);
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let key = format!("k{}", chance.below(20));
         let own = format!("own-{number}-{round}");
         client.batch_execute("begin").await.unwrap();
@@ -175,7 +188,7 @@ pub(crate) async fn write(outbox: &Harness, number: u64, log: &Log) {
         let of = if (number + round) % 8 == 6 { format!(" prepared '{own}'") } else { String::new() };
         client.batch_execute(&format!("{end}{of}")).await.unwrap();
         if end == "commit" {
-            log.commit(&ids);
+            logs.iter().for_each(|log| log.commit(&ids));
         }
     }
 }

@@ -66,6 +66,25 @@ async fn what_order_there_is_is_told() {
     let world = World::new(letters("", WORDS), &table).await;
     let found = world.check().await;
     assert!(found.expect(Weight::Note, &["(time, id), best effort"]).contains("identity"), "{found}");
+    let unordered = Layout { order: postrider_core::layout::Order::None, ..world.layout.clone() };
+    let found = World { layout: unordered, ..world }.check().await;
+    let remedy = found.expect(Weight::Note, &["order = \"none\"", "(time, id), best effort"]);
+    assert!(remedy.contains("the log") && remedy.contains("generated always as identity"), "{remedy}");
+}
+
+/// B10: rows that were imported with ids above the sequence make what follows late: it is told with the statement that helps.
+#[tokio::test]
+async fn ids_above_the_sequence_are_told() {
+    let world = World::native().await;
+    world.run("insert into outbox (type, aggregate_type, aggregate_id) values ('a.b.c.v1', 'A', '1')").await;
+    world.check().await.expect_none(Weight::Advice, "sequence");
+    world
+        .run("insert into outbox (id, type, aggregate_type, aggregate_id) values (900, 'a.b.c.v1', 'A', '1')")
+        .await;
+    let found = world.check().await;
+    let remedy = found.expect(Weight::Advice, &["id 900", "is at 1", "late"]).to_owned();
+    world.run(remedy.split_once("them: ").unwrap().1).await;
+    world.check().await.expect_none(Weight::Advice, "sequence");
 }
 
 /// F5: every column that is missing is named, with the nearest that is there.

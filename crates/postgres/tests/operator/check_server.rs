@@ -152,3 +152,43 @@ async fn the_oldest_server_is_good_enough() {
     assert_eq!(store.reap().await.unwrap(), 0);
     assert_eq!(store.list(&Default::default()).await.unwrap().len(), 1);
 }
+
+/// B10: a real subscription, whose rows arrive in the order of their commits: the cursor is refused at the subscriber, by
+/// `check` and by `run`, and not at the publisher.
+#[test]
+fn the_target_of_a_subscription_is_refused() {
+    // A server of its own: a slot that is left behind would keep a shared one's log for ever.
+    let server = PrivatePostgres::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let at = |database: &str| format!("postgres://postgres@127.0.0.1:{}/{database}", server.port());
+    let config =
+        |database: &str| Config::new(&at(database), Layout::built_in("native").unwrap(), "x").unwrap();
+    for database in ["publisher", "subscriber"] {
+        server.query(&format!("create database {database}"));
+        runtime.block_on(migrate(&config(database))).unwrap();
+    }
+    let run = |database: &str, sql: &str| postrider_servers::query(&at(database), sql).unwrap();
+    run("publisher", "create publication p for table outbox with (publish_via_partition_root = true)");
+    run("publisher", "select pg_create_logical_replication_slot('s', 'pgoutput')");
+    run(
+        "subscriber",
+        &format!(
+            "create subscription s connection 'host=127.0.0.1 port={} user=postgres dbname=publisher' publication p \
+             with (slot_name = 's', create_slot = false)",
+            server.port()
+        ),
+    );
+    run("publisher", "insert into outbox (type, aggregate_type, aggregate_id) values ('a.b.c.v1', 'A', '1')");
+    postrider_servers::until("the row arrives", || {
+        run("subscriber", "select count(*) from outbox")[0][0].as_deref() == Some("1")
+    });
+    let found = Found(runtime.block_on(check(&config("subscriber"))));
+    assert!(
+        found.expect(Weight::Fault, &["a subscription writes to the table"]).contains("publisher"),
+        "{found}"
+    );
+    let refused =
+        runtime.block_on(open_source(&config("subscriber"))).err().expect("it is refused").to_string();
+    assert!(refused.contains("a subscription writes to the table"), "{refused}");
+    runtime.block_on(open_source(&config("publisher"))).map(drop).unwrap();
+}

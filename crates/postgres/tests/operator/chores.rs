@@ -114,3 +114,29 @@ async fn a_store_works_behind_a_transaction_pooler() {
     assert!(store.take_turn("reap", Duration::from_secs(60)).await.unwrap().is_some());
     assert_eq!(store.reap().await.unwrap(), 0);
 }
+
+/// Idempotency keys go with the events of their age, and with nothing less than a prune of all of that age.
+#[tokio::test]
+async fn idempotency_keys_are_pruned_by_age() {
+    let world = World::native().await;
+    world
+        .run(
+            "insert into postrider_idempotency (outbox, key, event_id, written_at) values
+              ('outbox', 'old', 'e1', now() - interval '8 days'), ('outbox', 'new', 'e2', now()),
+              ('other', 'old', 'e3', now() - interval '8 days')",
+        )
+        .await;
+    let (store, week) = (world.store().await, Some(Duration::from_secs(7 * 86_400)));
+    let keys =
+        "select string_agg(outbox || ' ' || key, ', ' order by outbox, key) from postrider_idempotency";
+    let some = Filter { older_than: week, event_type: Some("a.*".into()), ..Filter::default() };
+    for leaves_them in [Filter::default(), some] {
+        store.prune(&leaves_them, false).await.unwrap();
+        assert_eq!(world.one(keys).await, "other old, outbox new, outbox old");
+    }
+    let old = Filter { older_than: week, ..Filter::default() };
+    store.prune(&old, true).await.unwrap();
+    assert_eq!(world.one(keys).await, "other old, outbox new, outbox old");
+    store.prune(&old, false).await.unwrap();
+    assert_eq!(world.one(keys).await, "other old, outbox new");
+}

@@ -24,7 +24,7 @@ const ROWS: &[(&str, &str, bool)] = &[
     ("event_type", "null", false),
     ("kind", "null", false),
     ("subject", "null", false),
-    ("created_at", "null", false),
+    ("created_at", "null", true),
     ("created_at", "9223372036854775807", false),
     ("retry_count", "null", true),
     ("retry_count", "-5", true),

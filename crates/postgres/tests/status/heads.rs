@@ -152,3 +152,30 @@ fn f2_a_locked_row_holds_back_its_own_key_alone() {
         assert_eq!(came, (1..=600).map(|number| format!("a{number}")).collect::<Vec<_>>());
     });
 }
+
+/// Issue 4: a hundred rows of one key at the head that the relay holds, in each of the ways of a status table.
+#[test]
+fn f2_a_hundred_rows_of_a_held_key_let_the_others_flow() {
+    for harness in [
+        Harness::new(status_layout(Order::Key), &status_tables()),
+        Harness::new(logistics_layout(), &logistics_tables()),
+    ] {
+        if harness.layout.table.as_str() == "letters" {
+            fill(&harness, 100);
+        } else {
+            harness.database.query(
+                "insert into outbox_events (event_id, event_type, aggregate_type, aggregate_id, payload, retry_count, next_attempt_at) \
+                 select 'a' || i, 't.a', 'k', 'a', '{}'::jsonb, 1, now() + interval '60 s' from generate_series(1, 100) as i \
+                 union all select 'b' || i, 't.b', 'k', 'b', '{}'::jsonb, 0, null from generate_series(1, 5) as i",
+            );
+        }
+        block_on(async {
+            let source = harness.open("one").await;
+            let holds = Holds { keys: [Key::new("k", "a".to_owned())].into(), ..Holds::default() };
+            let held = Ask { holds: Arc::new(holds), ..ask_for(2) };
+            assert_eq!(source.drain(&held).await, OF_B, "in claims of two, behind the hundred");
+            harness.pass(Duration::from_secs(60)).await;
+            assert_eq!(source.drain(&ask_for(10)).await.len(), 100, "and they come when their time has");
+        });
+    }
+}

@@ -6,6 +6,9 @@ mod common;
 
 mod flaws;
 mod heads;
+mod kinds;
+mod large;
+mod locks;
 mod logistics;
 mod order_service;
 mod refusals;

@@ -145,3 +145,42 @@ fn d2_the_teams_own_table_is_enough() {
     let (counts, _) = drain_together(&harness);
     assert_eq!(counts.values().copied().max(), Some(1), "none comes twice");
 }
+
+/// C2, D2: relays side by side share the work, and none takes for the end what another has in its hands or has locked.
+#[test]
+fn c2_d2_relays_side_by_side_share_the_work() {
+    for harness in [
+        Harness::new(status_layout(Order::None), &status_tables()),
+        Harness::new(full_status_layout(Order::None), &status_tables()),
+        Harness::new(logistics_layout(), &logistics_tables()),
+    ] {
+        fill(&harness);
+        block_on(async {
+            let (one, two, three) =
+                (harness.open("one").await, harness.open("two").await, harness.open("three").await);
+            let mut ids = std::collections::BTreeSet::new();
+            let mut claims = Vec::new();
+            for _ in 0..4 {
+                for source in [&one, &two, &three] {
+                    let claim = source.take(&ask_for(50)).await;
+                    assert_eq!(claim.entries.len(), 50, "what others have is passed by");
+                    ids.extend(claim.entries.iter().map(|entry| entry.envelope.id.to_string()));
+                    claims.push((source, claim));
+                }
+            }
+            assert_eq!(ids.len(), 600, "and nobody has what another has");
+            three.drain(&ask_for(1_000)).await;
+            let Claimed::Nothing(idle) = three.claim(&ask_for(50)).await.unwrap() else {
+                panic!("the rest is taken")
+            };
+            assert!(idle.elsewhere, "it is not the end: {idle:?}");
+            for (source, claim) in claims {
+                source.finish(claim, |_| Settlement::Published).await;
+            }
+            let Claimed::Nothing(idle) = three.claim(&ask_for(50)).await.unwrap() else {
+                panic!("all of it is done")
+            };
+            assert!(!idle.elsewhere, "it is the end: {idle:?}");
+        });
+    }
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::disallowed_methods, reason = "a service has the real clock")]
 
+mod kafka;
 mod wait;
 
 use std::sync::Arc;

@@ -201,7 +201,7 @@ fn listed(database: &Database, view: &View) -> Listed {
         key: view.key.clone(),
         state: view.state,
         retries: view.retries,
-        time: row.envelope.time,
+        time: row.envelope.known_time(),
         not_before: view.not_before,
         error: view.error.clone(),
     }

@@ -82,6 +82,7 @@ pub(super) fn depth(database: &Database, settings: &OutboxSettings, now: Timesta
             State::Published => depth.published += 1,
             State::Leased => depth.leased += 1,
             State::Dead => depth.dead += 1,
+            State::Unknown => depth.unknown += 1,
             State::Pending if view.not_before.is_some() => depth.waiting += 1,
             State::Pending if view.parked || blocked.is_some() => depth.parked += 1,
             State::Pending => depth.pending += 1,

@@ -70,6 +70,7 @@ impl World {
             event_type: format!("sim.t{topic}.*"),
             sink: Some(format!("s{}", self.sink_of(topic)).into()),
             topic: Some(format!("t{topic}")),
+            order: None,
         });
         Router::new(routes.collect(), "s0", "{domain}")
     }

@@ -90,7 +90,7 @@ impl Stage {
             timeline: self.timeline.clone(),
             calls: self.calls.clone(),
         };
-        let route = Route { event_type: "*".into(), sink: None, topic: Some("{domain}".into()) };
+        let route = Route { event_type: "*".into(), sink: None, topic: Some("{domain}".into()), order: None };
         let relay = Relay {
             source: self.outbox.source(name),
             sinks: vec![("broker".into(), Arc::new(sink))],

@@ -109,11 +109,13 @@ fn status(view: &View<'_>) -> DepthSql {
         counts: format!(
             "select {state}, count(*) from {from} where {open} group by 1 \
              union all select 'dead', count(*) from {table} as t where {status} = {dead} \
+             union all select 'unknown', count(*) from {table} as t where {unknown} \
              union all select {published}",
             state = of("'due'"),
             from = view.from(),
             table = names.table,
-            dead = literal(&words.dead),
+            dead = literal(words.dead.as_deref().unwrap_or_default()),
+            unknown = view.is_unknown(),
         ),
         oldest: format!("select {} from {} as t where {open} order by {order} limit 1", view.id, names.table),
         culprit: None,

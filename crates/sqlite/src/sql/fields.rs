@@ -1,6 +1,6 @@
 //! The envelope's parts as a select list.
 
-use postrider_core::layout::{Column, Identifier, Payload};
+use postrider_core::layout::{Column, Identifier, Order, Payload};
 use postrider_core::rows::Field;
 use postrider_core::{Layout, limits};
 
@@ -11,7 +11,7 @@ pub(crate) const STATE: usize = Field::COUNT;
 
 /// Every part in the order of [`Field`]. What is a constant, or is not mapped, is null here and filled in by the decoder.
 pub(super) fn fields(layout: &Layout) -> String {
-    let mut all = Field::columns(layout).map(|column| expression(layout, column));
+    let mut all = expressions(layout, Field::columns(layout));
     if let Some(payload) = layout.columns.payload.as_ref().and_then(Column::name).map(column) {
         all[Field::Payload as usize] = bounded(&payload);
         all[Field::TooLarge as usize] =
@@ -24,7 +24,26 @@ pub(super) fn fields(layout: &Layout) -> String {
 pub(super) fn fields_without_payload(layout: &Layout) -> String {
     let mut parts = Field::columns(layout);
     parts[Field::Payload as usize] = None;
-    parts.map(|column| expression(layout, column)).join(", ")
+    expressions(layout, parts).join(", ")
+}
+
+fn expressions(layout: &Layout, parts: [Option<&Column>; Field::COUNT]) -> [String; Field::COUNT] {
+    let mut all = parts.map(|column| expression(layout, column));
+    if !layout.columns.extra.is_empty() {
+        all[Field::Extensions as usize] = extra(layout);
+    }
+    all
+}
+
+/// The columns that become attributes, as one JSON object; NULL is none.
+fn extra(layout: &Layout) -> String {
+    let part = |(name, column): (&str, &Column)| match column {
+        Column::Constant(constant) => format!("{}, {}", literal(name), literal(constant)),
+        column => format!("{}, {}", literal(name), as_text(&expression(layout, Some(column)))),
+    };
+    let parts: Vec<String> = layout.columns.extra.iter().map(part).collect();
+    // A patch leaves out what is null.
+    format!("json_patch('{{}}', json_object({}))", parts.join(", "))
 }
 
 /// The parts of the key, as text: its scope and its id; null where the entry has none.
@@ -36,7 +55,19 @@ pub(super) fn key(layout: &Layout) -> (String, String) {
     let own = format!("nullif({}, '')", text(Field::Key));
     let scope =
         format!("case when {own} is null then coalesce({}, '') else '' end", text(Field::AggregateType));
-    (scope, format!("coalesce({own}, nullif({}, ''))", text(Field::AggregateId)))
+    let id = format!("coalesce({own}, nullif({}, ''))", text(Field::AggregateId));
+    if layout.orders.is_empty() {
+        return (scope, id);
+    }
+    // What a route has no order for has no key.
+    let event_type = kind(layout, Field::Type);
+    let said = layout.orders.iter().map(|(pattern, order)| {
+        let pattern = pattern.replace('[', "[[]").replace('?', "[?]");
+        let id = if *order == Order::Key { id.as_str() } else { "null" };
+        format!(" when {event_type} glob {} then {id}", literal(&pattern))
+    });
+    let id = format!("case{} else {id} end", said.collect::<String>());
+    (scope, id)
 }
 
 /// A part that a kind is made of, as text.
@@ -81,7 +112,6 @@ fn expression(layout: &Layout, part: Option<&Column>) -> String {
                 if layout.payload == Payload::Json { payload } else { format!("cast({payload} as text)") };
             format!("case when json_valid({text}) then {text} ->> {} end", literal(&path.quoted()))
         }
-        Some(Column::Now) => "cast(unixepoch('subsec') * 1000000 as integer)".into(),
-        Some(Column::Constant(_)) | None => "null".into(),
+        Some(Column::Constant(_) | Column::Absent) | None => "null".into(),
     }
 }

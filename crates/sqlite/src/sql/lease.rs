@@ -94,7 +94,7 @@ impl LeaseSql {
 pub(crate) fn form(column: &Column) -> TimeForm {
     match column {
         Column::Named(_, form) => *form,
-        Column::Constant(_) | Column::Json(_) | Column::Now => TimeForm::Text,
+        Column::Constant(_) | Column::Json(_) | Column::Absent => TimeForm::Text,
     }
 }
 

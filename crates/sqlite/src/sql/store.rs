@@ -20,6 +20,8 @@ pub(crate) mod seen {
     pub(crate) const ERROR: usize = STATE + 4;
     pub(crate) const HOLDER: usize = STATE + 5;
     pub(crate) const PUBLISHED_AT: usize = STATE + 6;
+    /// The table's own word.
+    pub(crate) const STATUS: usize = STATE + 7;
 }
 
 /// ?1 outbox, ?2 now, ?3 position, ?4 how far the holder has claimed, ?5 what it gave back of that, ?6 whether its lease is
@@ -31,6 +33,7 @@ pub(crate) struct StoreSql {
     leased: String,
     published: String,
     dead: String,
+    unknown: String,
     /// Rows by their ids.
     pub(crate) listed: String,
     /// The same with their payload.
@@ -62,6 +65,7 @@ impl StoreSql {
             leased: view.select(false, &view.narrow(State::Leased)),
             published: view.select(false, &view.narrow(State::Published)),
             dead: view.select(false, &view.narrow(State::Dead)),
+            unknown: view.select(false, &view.narrow(State::Unknown)),
             listed: view.select(false, &view.by_ids()),
             shown: view.select(true, &view.by_ids()),
             shown_by_event: view.select(true, &view.by_event()),
@@ -82,6 +86,7 @@ impl StoreSql {
             Some(State::Leased) => &self.leased,
             Some(State::Published) => &self.published,
             Some(State::Dead) => &self.dead,
+            Some(State::Unknown) => &self.unknown,
         }
     }
 }
@@ -114,11 +119,12 @@ impl<'a> View<'a> {
         let named =
             |mapped: &Option<Column>| mapped.as_ref().and_then(Column::name).map_or("null".into(), column);
         format!(
-            "select {fields}, {state}, {retries}, {retries_max}, {not_before}, {error}, {holder}, {published_at} \
+            "select {fields}, {state}, {retries}, {retries_max}, {not_before}, {error}, {holder}, {published_at}, {status} \
              from {from} where {narrowed} order by {order}",
             state = self.state(),
             retries_max = named(&columns.retries_max),
             published_at = named(&columns.published_at),
+            status = named(&columns.status),
             from = self.from(),
             order = self.order(),
         )
@@ -145,7 +151,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The state's word; null for a status that is none of the layout's.
+    /// The state's word.
     fn state(&self) -> String {
         if self.layout.way == Way::Cursor {
             return format!(
@@ -168,8 +174,8 @@ impl<'a> View<'a> {
             .map_or(String::new(), |word| format!("when {status} = {} then 'published' ", literal(word)));
         format!(
             "case {published}when {status} = {dead} then 'dead' when s.leased_until > ?2 then 'leased' {leased}\
-             when {status} in ({open}) then 'pending' end",
-            dead = literal(&words.dead),
+             when {status} in ({open}) then 'pending' else 'unknown' end",
+            dead = literal(words.dead.as_deref().unwrap_or_default()),
             open = self.open_words(),
         )
     }
@@ -190,6 +196,15 @@ impl<'a> View<'a> {
         words.open().chain(words.leased.as_deref()).map(literal).collect::<Vec<_>>().join(", ")
     }
 
+    /// A status that is none of the layout's words, or none at all.
+    pub(super) fn is_unknown(&self) -> String {
+        let words = self.layout.status.as_ref().expect("a status table has its words");
+        let status = kept(self.layout.columns.status.as_ref(), "null");
+        let closed: Vec<String> =
+            words.published.iter().chain(&words.dead).map(|word| literal(word)).collect();
+        format!("({status} in ({}, {})) is not true", self.open_words(), closed.join(", "))
+    }
+
     /// Rows of a state, by what an index knows before the state itself is worked out.
     fn narrow(&self, state: State) -> String {
         let is = format!("({}) = {}", self.state(), literal(state.word()));
@@ -208,15 +223,20 @@ impl<'a> View<'a> {
                  or {id} >= (select min(first) from {} where outbox = ?1))",
                 self.names.ranges
             ),
+            // It has no status.
+            (Way::Cursor, State::Unknown) => "false".into(),
             (_, state) => {
                 let words = self.layout.status.as_ref().expect("a status table has its words");
                 let status = kept(self.layout.columns.status.as_ref(), "null");
                 match state {
-                    State::Dead => format!("{status} = {}", literal(&words.dead)),
+                    State::Dead => {
+                        format!("{status} = {}", literal(words.dead.as_deref().unwrap_or_default()))
+                    }
                     State::Published => {
                         format!("{status} = {}", literal(words.published.as_deref().unwrap_or_default()))
                     }
                     State::Pending | State::Leased => format!("{status} in ({})", self.open_words()),
+                    State::Unknown => self.is_unknown(),
                 }
             }
         };
@@ -224,11 +244,11 @@ impl<'a> View<'a> {
     }
 
     fn by_ids(&self) -> String {
-        format!("{} in (select value from json_each(?7)) and ({}) is not null", self.id, self.state())
+        format!("{} in (select value from json_each(?7))", self.id)
     }
 
     fn by_event(&self) -> String {
-        format!("{} = ?7 and ({}) is not null", kind(self.layout, Field::EventId), self.state())
+        format!("{} = ?7", kind(self.layout, Field::EventId))
     }
 
     pub(super) fn id_counts(&self) -> bool {
@@ -286,7 +306,7 @@ fn status_verbs(view: &View<'_>) -> VerbSql {
             format!("delete from {entries} where outbox = ?1 and entry in (select value from json_each(?2))"),
         ],
         bury: vec![
-            set(&words.dead, vec![to(&columns.error, "?3")]),
+            set(words.dead.as_deref().unwrap_or_default(), vec![to(&columns.error, "?3")]),
             format!(
                 "insert into {entries} (outbox, entry, error, holds_key) \
                  select ?1, value, ?3, {holds} from json_each(?2) where true on conflict (outbox, entry) do update \

@@ -230,17 +230,45 @@ async fn every_broken_row_comes_with_its_flaw() {
         .map(|entry| entry.flaw.as_ref().map(|flaw| flaw.0.clone()).unwrap_or_default())
         .collect();
     let expected = [
-        "payload is NULL",
-        "aggregate_type is NULL",
-        "type holds bytes",
-        "time holds no time",
-        "event_id is not UTF-8",
+        "column \"payload\" of table \"letters\" is NULL",
+        "column \"kind\" of table \"letters\" is NULL",
+        "column \"event_type\" of table \"letters\" holds bytes",
+        "column \"created_at\" of table \"letters\" holds no time",
+        "column \"event_id\" of table \"letters\" is not UTF-8",
         "",
     ];
     assert_eq!(flaws.len(), 6);
     for (flaw, expected) in flaws.iter().zip(expected) {
         assert!(flaw.contains(expected) && flaw.is_empty() == expected.is_empty(), "{expected} in {flaws:?}");
     }
+}
+
+/// D2, STO-01: rows whose status is NULL or none of the layout's words are counted, listed with the word, and revived when
+/// they are asked for.
+#[tokio::test]
+async fn rows_of_an_unknown_status_are_within_reach() {
+    let table =
+        Table::new(&STATUS_TABLE.replace("status text not null", "status text"), status_layout(Order::Key));
+    table.run(
+        "insert into letters (id, event_id, event_type, kind, subject, payload, created_at, status) values
+         (1, 'e1', 't', 'k', 's1', '{}', '2026-01-01', 'NWE'), (2, 'e2', 't', 'k', 's2', '{}', '2026-01-01', 'NEW'),
+         (3, 'e3', 't', 'k', 's3', '{}', '2026-01-01', 'HELD')",
+    );
+    let relay = Relay::open(&table.config);
+    let store = open_store(&table.config, std::sync::Arc::new(relay.clock.clone())).unwrap();
+    assert_eq!((store.depth().await.unwrap().unknown, store.depth().await.unwrap().pending), (2, 1));
+    let unknown = Filter { state: Some(postrider_core::State::Unknown), ..Filter::default() };
+    let told = store.list(&unknown).await.unwrap();
+    assert!(told[0].error.as_ref().unwrap().contains("its status is \"NWE\""), "{told:?}");
+    assert_eq!(store.list(&Filter::default()).await.unwrap().len(), 3);
+    assert_eq!(store.revive(&Filter::default(), false).await.unwrap(), 0, "none is dead");
+    assert_eq!(
+        store.bury(&Filter { ids: vec![3.into()], ..Filter::default() }, "no", false).await.unwrap(),
+        1
+    );
+    assert_eq!(store.revive(&unknown, false).await.unwrap(), 1);
+    assert_eq!(relay.drain().await, ["e1", "e2"]);
+    assert_eq!((store.depth().await.unwrap().unknown, store.depth().await.unwrap().dead), (0, 1));
 }
 
 /// SRC-08: extensions that are no attributes, on the native table.

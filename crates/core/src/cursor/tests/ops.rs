@@ -57,7 +57,7 @@ pub(super) fn ops(one_kind_per_key: bool) -> impl Strategy<Value = Vec<Op>> {
         1 => (0..4_usize).prop_map(Op::Release),
         1 => any::<bool>().prop_map(Op::Database),
         1 => Just(Op::Crash),
-        2 => (0..10_u8).prop_map(Op::Pass),
+        2 => prop_oneof![4 => 0..10_u8, 1 => 60..200_u8].prop_map(Op::Pass),
         1 => (0..30_usize).prop_map(Op::Bury),
         1 => (0..30_usize).prop_map(Op::Revive),
     ];

@@ -303,6 +303,8 @@ impl World {
         assert!(lost.is_empty(), "lost {lost:?}: {:?}", self.cursor);
         assert_eq!(self.saved.position, self.rows.keys().last().copied().unwrap_or(0));
         assert_eq!((self.saved.exceptions.len(), self.saved.ranges.len()), (0, 0), "nothing is left behind");
+        let watched = |id: &&i64| self.saved.closed.iter().any(|closed| closed.ids.contains(id));
+        assert_eq!(self.rows.keys().find(watched), None, "only what never came is watched");
         assert!(self.saved.gaps.is_empty(), "{:?} is left open: {:?}", self.saved.gaps, self.cursor);
     }
 }

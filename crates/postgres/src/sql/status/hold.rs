@@ -25,7 +25,7 @@ pub(crate) mod beside {
 impl HoldSql {
     pub(crate) fn new(parts: &Parts<'_>) -> Self {
         let columns = &parts.layout.columns;
-        let all_here = columns.status.is_some() && columns.retries.is_some() && columns.not_before.is_some();
+        let all_here = parts.layout.shows_dead() && columns.retries.is_some() && columns.not_before.is_some();
         Self { lock: parts.lock(), beside: (!all_here).then(|| parts.beside()) }
     }
 }

@@ -26,10 +26,14 @@ pub(crate) struct LeaseSql {
     pub(crate) take: String,
     /// Keeps rows held: $2 entries, $3 owner, $4 claim. Answers how many.
     pub(crate) extend: String,
+    /// Says so in the table, where that has a column for it: $2 entries.
+    pub(crate) mark: Option<String>,
     /// Gives back what a predecessor held. Answers how many.
     pub(crate) orphans: String,
     /// Gives back what this holder holds: $2 owner. Answers how many.
     pub(crate) give_back: String,
+    /// Gives back one of its claims: $2 owner, $3 claim. Answers how many.
+    pub(crate) put_down: String,
 }
 
 impl LeaseSql {
@@ -37,8 +41,10 @@ impl LeaseSql {
         Self {
             take: parts.take(),
             extend: parts.extend(),
+            mark: parts.mark_held(),
             orphans: parts.give_back(""),
             give_back: parts.give_back(" and e.owner = $2"),
+            put_down: parts.give_back(" and e.owner = $2 and e.fence = $3"),
         }
     }
 }
@@ -70,7 +76,7 @@ impl Parts<'_> {
         let marked = match self.marks() {
             set if set.is_empty() => String::new(),
             set => format!(
-                ", marked as (update {} as t set {} from taken as g where {})",
+                ", marked as (update {} as t set {} from taken as g where {} returning g.entry)",
                 self.names.table,
                 set.join(", "),
                 self.is_listed()
@@ -81,7 +87,11 @@ impl Parts<'_> {
         let version = if marked.is_empty() || columns.version.is_none() {
             "l.version".to_owned()
         } else {
-            format!("l.version % {} + 1", self.version_max())
+            // A trigger may have swallowed the mark.
+            format!(
+                "case when g.entry in (select m.entry from marked as m) then l.version % {} + 1 else l.version end",
+                self.version_max()
+            )
         };
         format!(
             "with {guard}, given as materialized (select g.* from {given} where exists (select 1 from guard)), \
@@ -143,23 +153,27 @@ impl Parts<'_> {
     }
 
     fn extend(&self) -> String {
-        let at = self.leased_at.as_ref().map(|at| {
-            format!(
-                ", marked as (update {} as t set {} = {} from mine as g where {})",
-                self.names.table,
-                at.name.quoted(),
-                at.at(NOW),
-                self.is_listed()
-            )
-        });
         format!(
             "with mine as (update {} as e set leased_until = {} from {} where e.outbox = $1 and e.entry = g.entry \
-             and case when e.owner = $3 and e.fence = $4 then e.leased_until is not null else false end returning g.entry){} select count(*) from mine",
+             and case when e.owner = $3 and e.fence = $4 then e.leased_until is not null else false end returning g.entry) select count(*) from mine",
             self.names.entries,
             after(&self.ttl_us.to_string()),
             listed("$2::text[]", "entry"),
-            at.unwrap_or_default()
         )
+    }
+
+    /// By itself: whoever has locked the table keeps no lease from being extended.
+    fn mark_held(&self) -> Option<String> {
+        let at = self.leased_at.as_ref()?;
+        Some(format!(
+            "update {} as t set {} = {} from {} where $1::text is not null and {} and {}",
+            self.names.table,
+            at.name.quoted(),
+            at.at(NOW),
+            listed("$2::text[]", "entry"),
+            self.is_listed(),
+            self.is_open()
+        ))
     }
 
     fn give_back(&self, whose: &str) -> String {

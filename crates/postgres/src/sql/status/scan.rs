@@ -176,8 +176,9 @@ impl Parts<'_> {
 
     /// The dead are found by what is kept beside them: rows that were dead before Postrider came hold no key.
     fn holders(&self) -> String {
-        let is_dead = match (self.words(), self.status()) {
-            (Some(words), Some(status)) => format!("(s.dead or t.{status}::text = {})", literal(&words.dead)),
+        let word = self.words().and_then(|words| words.dead.as_deref());
+        let is_dead = match (word, self.status()) {
+            (Some(word), Some(status)) => format!("(s.dead or t.{status}::text = {})", literal(word)),
             _ => "s.dead".into(),
         };
         let leads = self.leads.iter().map(|lead| lead.text.clone()).collect::<Vec<_>>().join(", ");

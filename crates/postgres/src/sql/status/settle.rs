@@ -14,8 +14,8 @@ pub(crate) struct SettleSql {
     pub(crate) published: String,
     /// Further $7 words, $8 retries, $9 microseconds to wait, $10 errors, $11 who holds its key, $12 who is dead.
     pub(crate) returned: String,
-    /// Keeps rows waiting beside the table, whatever it says: $1 the outbox, $2 entries, $3 microseconds, $4 why, $5 the
-    /// owner, $6 the claim.
+    /// Keeps rows beside the table, whatever it says: $1 the outbox, $2 entries, $3 microseconds to wait, $4 why, $5 the
+    /// owner, $6 the claim, $7 who is done with, $8 who of these holds its key.
     pub(crate) set_aside: String,
     /// How many of the entries $2 are published already.
     pub(crate) was_published: String,
@@ -160,7 +160,7 @@ impl Parts<'_> {
         if columns.error.is_none() {
             beside.push(("error", "coalesce(g.error, e.error)".into()));
         }
-        if self.status().is_none() {
+        if !self.layout.shows_dead() {
             beside.push(("dead", "g.dead".into()));
         }
         let mine = if self.is_lease() { self.keep(&beside) } else { self.keep_new(&beside) };
@@ -235,15 +235,15 @@ impl Parts<'_> {
 
     fn set_aside(&self) -> String {
         format!(
-            "insert into {entries} as e (outbox, entry, not_before, error) \
-             select $1, g.entry, {due}, $4 from {given} \
+            "insert into {entries} as e (outbox, entry, not_before, error, dead, holds_key) \
+             select $1, g.entry, case when not g.dead then {due} end, $4, g.dead, g.holds_key from {given} \
              where exists (select 1 from {table} as t where {listed} and {open}) \
              on conflict (outbox, entry) do update set not_before = excluded.not_before, error = excluded.error, \
-             owner = null, leased_until = null, fence = null \
+             dead = excluded.dead, holds_key = excluded.holds_key, owner = null, leased_until = null, fence = null \
              where e.leased_until is null or (e.owner = $5 and e.fence = $6)",
             entries = self.names.entries,
             due = after("$3::bigint"),
-            given = listed("$2::text[]", "entry"),
+            given = listed("$2::text[], $7::bool[], $8::bool[]", "entry, dead, holds_key"),
             table = self.names.table,
             listed = self.is_listed(),
             open = self.is_open(),

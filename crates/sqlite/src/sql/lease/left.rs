@@ -58,7 +58,7 @@ impl Parts<'_> {
             entries = self.entries,
             table = self.table,
             status = self.status(),
-            dead = literal(&self.words.dead),
+            dead = literal(self.words.dead.as_deref().unwrap_or_default()),
         )
     }
 }

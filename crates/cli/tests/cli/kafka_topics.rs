@@ -1,0 +1,163 @@
+//! Topics from the configuration (B16): created, compared, and tested by `check`.
+
+use postrider_servers::{KafkaOptions, PrivateKafka, Topic, kafka, topic_name};
+
+use crate::world::World;
+
+fn world(brokers: &str, more: &str) -> World {
+    let world = World::new();
+    world.write(
+        "postrider.toml",
+        &format!("[outbox]\nurl = \"sqlite://shop.db\"\n[[sink]]\nname = \"kafka\"\nurl = \"kafka://{brokers}\"\n{more}"),
+    );
+    world
+}
+
+fn setting(brokers: &str, topic: &str) -> String {
+    let args = ["--bootstrap-server", brokers, "--describe", "--topic", topic];
+    postrider_servers::kafka_tool("org.apache.kafka.tools.TopicCommand", &args)
+}
+
+/// B16: partitions, replication, retention and min.insync.replicas as configured; a second run changes nothing; what differs is
+/// named, by `migrate` and by `check`.
+#[test]
+fn b16_topics_are_created_and_what_differs_is_named() {
+    let (brokers, name) = (kafka(), topic_name("provisioned"));
+    let topic = |partitions: u32, retention: &str| {
+        format!(
+            "[[topic]]\nnames = [\"{name}\", \"{name}.dlq\"]\npartitions = {partitions}\nreplication = 1\nretention = \"{retention}\"\n\
+             min_insync_replicas = 1\n[topic.config]\n\"max.message.bytes\" = 1048588\n\
+             [[route]]\ntopic = \"{name}\"\n"
+        )
+    };
+    let world = world(&brokers, &topic(3, "7d"));
+    let check = world.run(&["check"]);
+    assert_eq!(check.code, 3, "{}", check.stderr);
+    assert!(
+        check.stderr.contains(&format!("there is no topic \"{name}\". `postrider migrate` creates it")),
+        "{}",
+        check.stderr
+    );
+
+    let print = world.run(&["migrate", "--print"]).ok();
+    let command = format!(
+        "-- kafka-topics.sh --bootstrap-server {brokers} --create --if-not-exists --topic {name} --partitions 3"
+    );
+    assert!(print.contains(&command), "{print}");
+    let done = world.run(&["migrate"]).ok();
+    assert!(done.contains(&format!("created topic {name}, partitions 3, replication 1")), "{done}");
+    assert!(done.contains(&format!("created topic {name}.dlq")), "{done}");
+    let described = setting(&brokers, &name);
+    for part in
+        ["PartitionCount: 3", "ReplicationFactor: 1", "retention.ms=604800000", "min.insync.replicas=1"]
+    {
+        assert!(described.contains(part), "{part}: {described}");
+    }
+    assert_eq!(world.run(&["migrate"]).ok(), "Everything is up to date.\n");
+    world.run(&["check"]).ok();
+
+    world.write("postrider.toml", &world.read("postrider.toml").replace(&topic(3, "7d"), &topic(4, "30d")));
+    let migrate = world.run(&["migrate"]);
+    for part in [
+        format!("topic \"{name}\": partitions is 3, and 4 is configured"),
+        format!("topic \"{name}.dlq\": retention is 7d, and 30d is configured"),
+    ] {
+        assert!(migrate.stderr.contains(&part), "{part}: {}", migrate.stderr);
+    }
+    migrate.ok();
+    let check = world.run(&["check"]);
+    assert_eq!(check.code, 5, "{}", check.stderr);
+    assert!(check.stderr.contains("partitions is 3, and 4 is configured"), "{}", check.stderr);
+}
+
+/// B16, F5: more replicas in sync than there are replicas would refuse every write.
+#[test]
+fn b16_min_insync_above_the_replication_is_refused() {
+    let world =
+        world("127.0.0.1:1", "[[topic]]\nnames = [\"a\"]\nreplication = 1\nmin_insync_replicas = 2\n");
+    world
+        .run(&["migrate"])
+        .failed(2, &["postrider.toml:7", "min_insync_replicas = 2 is above replication = 1"]);
+}
+
+/// F5: a broker that is not there is exit code 4, with where it was looked for.
+#[test]
+fn a_broker_that_is_not_there_is_named() {
+    let world = world("127.0.0.1:1", "[[topic]]\nnames = [\"a\"]\n");
+    let migrate = world.run(&["migrate"]);
+    migrate.failed(4, &["kafka 127.0.0.1:1"]);
+    let check = world.run(&["check"]);
+    assert_eq!(check.code, 4, "{}", check.stderr);
+}
+
+/// F5: the size limits on both sides, and a topic that is not there.
+#[test]
+fn check_names_limits_that_do_not_fit_and_topics_that_are_missing() {
+    let (brokers, name) = (kafka(), topic_name("limits"));
+    let _topic = Topic::create_on(&brokers, &name, 1, &[("max.message.bytes", "20000")]);
+    let world = world(
+        &brokers,
+        &format!("[[route]]\ntype = \"a.*\"\ntopic = \"{name}\"\n[[route]]\ntopic = \"{name}-missing\"\n"),
+    );
+    world.run(&["migrate"]).ok();
+    let check = world.run(&["check"]);
+    assert_eq!(check.code, 5, "{}{}", check.stdout, check.stderr);
+    assert!(
+        check.stderr.contains(&format!("max.message.bytes of topic \"{name}\" is 20000 bytes")),
+        "{}",
+        check.stderr
+    );
+    assert!(check.stderr.contains("payload_bytes_max"), "{}", check.stderr);
+    assert!(
+        format!("{}{}", check.stdout, check.stderr)
+            .contains(&format!("there is no topic \"{name}-missing\"")),
+        "{}",
+        check.stdout
+    );
+
+    let small = world.read("postrider.toml").replace("[[sink]]", "payload_bytes_max = 10000\n[[sink]]");
+    world.write("postrider.toml", &small.replace(&format!("\"{name}-missing\""), &format!("\"{name}\"")));
+    world.run(&["check"]).ok();
+    let client =
+        small.replace("[[route]]\ntype", "[sink.properties]\nmessage.max.bytes = 2000\n[[route]]\ntype");
+    world.write("postrider.toml", &client);
+    let check = world.run(&["check"]);
+    assert!(check.stderr.contains("message.max.bytes of this sink is 2000 bytes"), "{}", check.stderr);
+}
+
+/// B16: the team's five topics and their dead letters on three brokers, by the example's own file; with one broker away `check`
+/// still finds every partition led.
+#[test]
+fn b16_the_example_provisions_the_teams_topics_on_three_brokers() {
+    let mut cluster = PrivateKafka::start_with(&KafkaOptions { brokers: 3, ..KafkaOptions::default() });
+    let example = include_str!("../../../../examples/commerce/postrider.toml");
+    let world = World::new();
+    let mut config = String::new();
+    for line in example.lines() {
+        let at = |key: &str| line.starts_with(&format!("{key} ")) || line.starts_with(&format!("{key}="));
+        let line = match line {
+            _ if at("url") && line.contains("kafka://") => format!("url = \"kafka://{}\"", cluster.inside()),
+            _ if at("url") => "url = \"sqlite://shop.db\"".to_owned(),
+            // SQLite has no side tables of a team's own: the topics are what is tested here.
+            _ if at("layout") => "layout = \"native\"".to_owned(),
+            _ => line.to_owned(),
+        };
+        config.push_str(&format!("{line}\n"));
+    }
+    world.write("postrider.toml", &config);
+    let done = world.run(&["migrate"]).ok();
+    for name in ["like-events", "order-events", "payment-events", "product-view-events", "stock-events"] {
+        let described = setting(&cluster.inside(), name);
+        for part in
+            ["PartitionCount: 3", "ReplicationFactor: 3", "retention.ms=604800000", "min.insync.replicas=2"]
+        {
+            assert!(described.contains(part), "{name}: {part}: {described}");
+        }
+        let letters =
+            format!("topic {name}.dlq, partitions 1, replication 3, min_insync_replicas 2, retention 30d");
+        assert!(done.contains(&letters), "{letters}: {done}");
+    }
+    world.run(&["check"]).ok();
+    cluster.kill(3);
+    crate::wait::until("one broker away", || world.run(&["check"]).code == 0);
+}

@@ -1,0 +1,209 @@
+//! From what Kafka says to what the relay does about it: one table.
+
+use postrider_core::Refusal;
+use postrider_core::cloudevents::Malformed;
+use postrider_core::verdict::{Reason, Rejection, Scope, Silence};
+use rdkafka::error::RDKafkaErrorCode::{self as Code, *};
+
+/// What an error code means for a message that it came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// The broker, or this much of it, takes nothing: nothing was stored.
+    Busy(Scope),
+    /// The message, or one that travelled with it, can never succeed.
+    Rejected,
+    /// It may have been stored, or not; this much of the broker is at fault.
+    Unknown(Scope),
+    /// Given up with its producer because of a neighbour.
+    Purged,
+}
+
+use Class::{Busy, Purged, Rejected, Unknown as InDoubt};
+use Scope::{Partition, Sink, Topic};
+
+const LARGER: &str =
+    "Send less in one event, or raise the topic's max.message.bytes and the broker's message.max.bytes";
+const CREATE: &str = "Create the topic, or let `postrider migrate` do it";
+const ALLOW: &str = "Let the relay's user write to it: kafka-acls --add --producer --topic …";
+const LOGIN: &str = "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the sink";
+const CERTIFICATE: &str = "Check security.protocol and ssl.ca.location of the sink, and that the name in its url is in the certificate";
+const REACH: &str = "Check that the brokers run and that the sink's url names them";
+const REPLICAS: &str =
+    "Bring the topic's other replicas back: min.insync.replicas asks for more than are in sync";
+const RECORD: &str =
+    "Look at the topic's settings: cleanup.policy=compact wants a key, and its timestamps have limits";
+const VERSION: &str = "Look at the broker's version and the topic's settings";
+const WAIT: &str = "";
+
+/// Every code that a produced message or a question about a topic has been seen or documented to end with.
+#[rustfmt::skip]
+const TABLE: &[(Code, Class, &str)] = &[
+    (MessageSizeTooLarge,           Rejected,           LARGER),
+    (MessageBatchTooLarge,          Rejected,           LARGER),
+    (InvalidMessageSize,            Rejected,           LARGER),
+    (InvalidRecord,                 Rejected,           RECORD),
+    (InvalidTimestamp,              Rejected,           RECORD),
+    (InvalidDifferentRecord,        Purged,             WAIT),
+    (UnknownTopicOrPartition,       Busy(Topic),        CREATE),
+    (UnknownTopic,                  Busy(Topic),        CREATE),
+    (UnknownTopicId,                Busy(Topic),        CREATE),
+    (InvalidTopic,                  Busy(Topic),        "Route the event to a topic whose name Kafka takes"),
+    (TopicAuthorizationFailed,      Busy(Topic),        ALLOW),
+    (NotEnoughReplicas,             Busy(Topic),        REPLICAS),
+    (PolicyViolation,               Busy(Topic),        VERSION),
+    (UnsupportedForMessageFormat,   Busy(Topic),        VERSION),
+    (UnsupportedCompressionType,    Busy(Topic),        VERSION),
+    (UnknownPartition,              Busy(Partition),    WAIT),
+    (LeaderNotAvailable,            Busy(Partition),    "Bring a broker back that has a replica of it"),
+    (ReplicaNotAvailable,           Busy(Partition),    WAIT),
+    (NotLeaderForPartition,         Busy(Partition),    WAIT),
+    (KafkaStorageError,             Busy(Partition),    "Look at the disks of the partition's leader"),
+    (ClusterAuthorizationFailed,    Busy(Sink),         "Let the relay's user write to the cluster idempotently: kafka-acls --add --idempotent"),
+    (SaslAuthenticationFailed,      Busy(Sink),         LOGIN),
+    (Authentication,                Busy(Sink),         LOGIN),
+    (UnsupportedSASLMechanism,      Busy(Sink),         LOGIN),
+    (IllegalSASLState,              Busy(Sink),         LOGIN),
+    (SSL,                           Busy(Sink),         CERTIFICATE),
+    (Resolve,                       Busy(Sink),         REACH),
+    (AllBrokersDown,                Busy(Sink),         REACH),
+    (BrokerNotAvailable,            Busy(Sink),         REACH),
+    (ThrottlingQuotaExceeded,       Busy(Sink),         "Raise the quota of the relay's user"),
+    (UnsupportedVersion,            Busy(Sink),         VERSION),
+    (UnsupportedFeature,            Busy(Sink),         VERSION),
+    (QueueFull,                     Busy(Sink),         WAIT),
+    (NotEnoughReplicasAfterAppend,  InDoubt(Topic),     REPLICAS),
+    (RequestTimedOut,               InDoubt(Partition), WAIT),
+    (OutOfOrderSequenceNumber,      InDoubt(Partition), WAIT),
+    (DuplicateSequenceNumber,       InDoubt(Partition), WAIT),
+    (InvalidProducerEpoch,          InDoubt(Partition), WAIT),
+    (UnknownProducerId,             InDoubt(Partition), WAIT),
+    (InvalidProducerIdMapping,      InDoubt(Partition), WAIT),
+    (NetworkException,              InDoubt(Sink),      REACH),
+    (BrokerTransportFailure,        InDoubt(Sink),      REACH),
+    (OperationTimedOut,             InDoubt(Sink),      REACH),
+    (MessageTimedOut,               InDoubt(Sink),      REACH),
+    (TimedOutQueue,                 InDoubt(Sink),      REACH),
+    (PurgeQueue,                    Purged,             WAIT),
+    (PurgeInflight,                 Purged,             WAIT),
+    (BrokerDestroy,                 Purged,             WAIT),
+    (Fatal,                         Purged,             WAIT),
+    (Fenced,                        Purged,             WAIT),
+    (ProducerFenced,                Purged,             WAIT),
+    (GaplessGuarantee,              Purged,             WAIT),
+    (Inconsistent,                  Purged,             WAIT),
+];
+
+/// What a code means, and what to do about it.
+pub(crate) fn class(code: Code) -> (Class, &'static str) {
+    let row = TABLE.iter().find(|(known, ..)| *known == code);
+    // What nobody has heard of kills no entry: a broker's word holds the partition, librdkafka's own leaves it in doubt.
+    let unheard = if code as i32 > 0 { Busy(Partition) } else { InDoubt(Sink) };
+    row.map_or((unheard, VERSION), |(_, class, remedy)| (*class, remedy))
+}
+
+/// A code as the refusal of one message, which travelled alone.
+pub(crate) fn refusal(code: Code, place: &str) -> Refusal {
+    let (class, remedy) = class(code);
+    let reason = Reason::new(sentence(place, &code.to_string(), remedy));
+    match class {
+        Busy(scope) => Refusal::Busy { scope, reason },
+        Rejected => Refusal::Rejected(Rejection { reason, in_company: false }),
+        InDoubt(scope) => Refusal::Unknown(Silence::Broker { scope, reason }),
+        Purged => Refusal::Unknown(Silence::Purged),
+    }
+}
+
+/// Nothing was asked of this much of the cluster, or it said no: nothing was stored.
+pub(crate) fn busy(scope: Scope, place: &str, said: &str, remedy: &str) -> Refusal {
+    Refusal::Busy { scope, reason: Reason::new(sentence(place, said, remedy)) }
+}
+
+/// What the cluster said when it was asked for something and did not answer: it is away as a whole.
+pub(crate) fn away(place: &str, said: Option<(Code, String)>, code: Code) -> Refusal {
+    match said {
+        Some((code, text)) => busy(Sink, place, &text, class(code).1),
+        None => busy(Sink, place, &format!("it does not answer: {code}"), REACH),
+    }
+}
+
+/// No producer can be made of the settings.
+pub(crate) fn cannot_open(why: &str) -> Refusal {
+    busy(Sink, "no producer can be opened", why, "")
+}
+
+/// A producer that was spoilt before it had sent anything.
+pub(crate) fn unfit((code, text): &(Code, String)) -> Refusal {
+    busy(Sink, "the producer cannot begin", text, class(*code).1)
+}
+
+/// A producer that is spoilt by what the cluster said.
+pub(crate) fn spoilt((code, text): (Code, String)) -> Refusal {
+    let scope = Sink;
+    let reason = Reason::new(sentence("the producer cannot go on", &text, class(code).1));
+    Refusal::Unknown(Silence::Broker { scope, reason })
+}
+
+/// The payload is over the limit.
+pub(crate) fn too_large(bytes: usize, bytes_max: usize) -> Refusal {
+    rejected(format!("the payload has {bytes} bytes, over payload_bytes_max = {bytes_max}"))
+}
+
+/// The message cannot be encoded.
+pub(crate) fn not_encodable(problem: &Malformed) -> Refusal {
+    rejected(format!("it cannot be encoded: {problem}"))
+}
+
+fn rejected(reason: String) -> Refusal {
+    Refusal::Rejected(Rejection { reason: Reason::new(reason), in_company: false })
+}
+
+fn sentence(place: &str, said: &str, remedy: &str) -> String {
+    let stop = if remedy.is_empty() { "" } else { ". " };
+    format!("{place}: {said}{stop}{remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// B7: a row of the table is what the relay hears, whatever the code.
+    #[test]
+    fn each_row_becomes_the_refusal_that_it_says() {
+        for (code, class, remedy) in TABLE {
+            let refusal = refusal(*code, "topic \"t\"");
+            let right = match (&refusal, class) {
+                (Refusal::Busy { scope, reason }, Busy(wanted)) => {
+                    scope == wanted && reason.0.ends_with(remedy)
+                }
+                (Refusal::Rejected(rejection), Rejected) => {
+                    !rejection.in_company && rejection.reason.0.ends_with(LARGER) == (*remedy == LARGER)
+                }
+                (Refusal::Unknown(Silence::Broker { scope, .. }), InDoubt(wanted)) => scope == wanted,
+                (Refusal::Unknown(Silence::Purged), Purged) => true,
+                _ => false,
+            };
+            assert!(right, "{code:?}: {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn no_code_has_two_rows() {
+        for (at, (code, ..)) in TABLE.iter().enumerate() {
+            assert!(TABLE[..at].iter().all(|(earlier, ..)| earlier != code), "{code:?}");
+        }
+    }
+
+    /// No entry dies of a code that nobody has heard of.
+    #[test]
+    fn an_unheard_code_buries_nothing() {
+        assert_eq!(class(InvalidGroupId).0, Busy(Partition));
+        assert_eq!(class(Conflict).0, InDoubt(Sink));
+    }
+
+    #[test]
+    fn an_outage_says_what_librdkafka_said_of_it() {
+        let said = Some((Authentication, "SASL authentication failed".to_owned()));
+        let reason = away("kafka b:9092", said, OperationTimedOut).reason().to_string();
+        assert!(reason.starts_with("kafka b:9092: SASL authentication failed. Check"), "{reason}");
+    }
+}

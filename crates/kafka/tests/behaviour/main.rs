@@ -1,0 +1,12 @@
+//! The Kafka sink on real brokers that are frozen, killed, cut off and refuse.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod faults;
+mod letters;
+mod load;
+mod naive;
+mod order;
+mod refused;
+#[path = "../world/wait.rs"]
+mod wait;
