@@ -36,6 +36,8 @@ impl NaiveSink {
             .set("request.timeout.ms", "1000")
             .set("socket.timeout.ms", "1000")
             .set("linger.ms", "0")
+            // Back at once when the broker is: what waits in the queue goes out before it is given up, too.
+            .set("reconnect.backoff.max.ms", "100")
             .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
             .create_with_context(Reports::default())
             .unwrap();
