@@ -18,6 +18,7 @@ use crate::letters::{letter, send};
 use crate::wait::moment;
 
 const KEYS: usize = 40;
+const HOT: &str = "hot-";
 
 /// What has come of it so far.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Progress {
     receipts: AtomicUsize,
     /// Sent, and no answer.
     unknown: AtomicUsize,
+    /// The same, of the hot key.
+    hot_unknown: AtomicUsize,
     over: AtomicBool,
 }
 
@@ -44,7 +47,7 @@ pub(crate) async fn run<S: Sink>(
 ) -> BTreeMap<String, usize> {
     let hot = Pace { width: 10, calls: 200, pause_ms: 10 };
     let mild = Pace { width: 2, calls: 2, pause_ms: 60 };
-    let keys = (0..KEYS).map(|key| (format!("k{key}-"), &mild)).chain([("hot-".to_owned(), &hot)]);
+    let keys = (0..KEYS).map(|key| (format!("k{key}-"), &mild)).chain([(HOT.to_owned(), &hot)]);
     let streams = keys.map(|(key, pace)| async move {
         let count = stream(sink, topic, &key, pace, deadline, progress).await;
         (key, count)
@@ -88,7 +91,7 @@ async fn stream<S: Sink>(
         match answered {
             Some((numbers, verdicts)) => {
                 for (number, verdict) in numbers.into_iter().zip(verdicts) {
-                    progress.count(&verdict);
+                    progress.count(key, &verdict);
                     if verdict == Verdict::Receipt {
                         received.insert(number);
                     } else {
@@ -124,10 +127,13 @@ async fn call<S: Sink>(
 }
 
 impl Progress {
-    fn count(&self, verdict: &Verdict) {
+    fn count(&self, key: &str, verdict: &Verdict) {
         match verdict {
             Verdict::Receipt => self.receipts.fetch_add(1, Ordering::SeqCst),
-            Verdict::Refusal(Refusal::Unknown(_)) => self.unknown.fetch_add(1, Ordering::SeqCst),
+            Verdict::Refusal(Refusal::Unknown(_)) => {
+                self.hot_unknown.fetch_add(usize::from(key == HOT), Ordering::SeqCst);
+                self.unknown.fetch_add(1, Ordering::SeqCst)
+            }
             Verdict::Refusal(_) => 0,
         };
     }
@@ -140,14 +146,23 @@ impl Progress {
 
     /// Waits until the trouble is felt.
     pub(crate) fn suffers(&self) {
-        let before = self.unknown.load(Ordering::SeqCst);
-        until("a message goes unanswered", || self.unknown.load(Ordering::SeqCst) > before);
+        more_of("a message goes unanswered", &self.unknown);
+    }
+
+    /// Waits until it is felt by the hot key, of which many more are on their way then.
+    pub(crate) fn hot_key_suffers(&self) {
+        more_of("a message of the hot key goes unanswered", &self.hot_unknown);
     }
 
     /// The script is through.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
+}
+
+fn more_of(what: &str, count: &AtomicUsize) {
+    let before = count.load(Ordering::SeqCst);
+    until(what, || count.load(Ordering::SeqCst) > before);
 }
 
 /// What a consumer sees of it that drops repeats.
