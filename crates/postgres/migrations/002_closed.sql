@@ -6,3 +6,6 @@ create table {in}"{side}closed" (
     at     timestamptz not null,
     primary key (outbox, first)
 );
+
+-- Failed entries of a team that keeps them in a table of its own: the row as it was, so that cleaning the outbox takes none away.
+alter table {in}"{side}exceptions" add column copy json;

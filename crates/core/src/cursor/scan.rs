@@ -74,6 +74,8 @@ pub struct Scanned {
     pub handed: usize,
     /// Whether a limit on what is parked stopped it.
     pub full: bool,
+    /// Entries that were set aside and whose rows are gone.
+    pub vanished: usize,
 }
 
 /// Where a row goes that is not handed out.
@@ -134,11 +136,12 @@ impl Scan<'_, '_, '_> {
     pub fn finish(self, complete: bool) -> Scanned {
         let through = if complete { i64::MAX } else { self.last };
         let Self { cursor, reading, offered, stuck, handed, .. } = self;
+        let mut vanished = 0;
         for id in reading.ids.iter().take_while(|id| **id <= through) {
             // Somebody deleted the row: there is nothing left to publish, and nothing to hold its key for.
             if offered.binary_search(id).is_err() && !cursor.out.contains(*id) {
                 cursor.returned.remove(id);
-                cursor.drop_exception(*id);
+                vanished += usize::from(cursor.drop_exception(*id));
             }
         }
         for kind in reading.opened.iter().filter(|kind| !stuck.contains(&***kind)) {
@@ -155,7 +158,7 @@ impl Scan<'_, '_, '_> {
         if cursor.ledger.ids_open() != open {
             cursor.ink.gaps_changed();
         }
-        Scanned { handed, full: cursor.full }
+        Scanned { handed, full: cursor.full, vanished }
     }
 
     fn has_room_to_pass(&self, id: i64) -> bool {

@@ -85,10 +85,12 @@ impl Cursor {
         self.exceptions.put(exception);
     }
 
-    pub(super) fn drop_exception(&mut self, id: i64) {
-        if self.exceptions.remove(id) {
+    pub(super) fn drop_exception(&mut self, id: i64) -> bool {
+        let is_known = self.exceptions.remove(id);
+        if is_known {
             self.ink.exception_changed(id);
         }
+        is_known
     }
 
     /// Whether the parked range of a kind answers for a row.

@@ -156,6 +156,9 @@ impl CursorSource {
         if failed.is_empty() {
             return Ok(());
         }
+        let ids: Vec<i64> = failed.iter().map(|exception| exception.id).collect();
+        let params = [(&self.fence.outbox as _, Type::TEXT), (&ids as _, Type::INT8_ARRAY)];
+        session.execute(&sql.copy, &params).await?;
         session.run("savepoint postrider_failed").await?;
         let mut refused = false;
         for exception in &failed {

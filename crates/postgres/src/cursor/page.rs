@@ -100,6 +100,7 @@ impl CursorSource {
         let offered = offer_all(&mut scan, read_to, &self.decoder, batch.seal());
         let scanned = scan.finish(complete && !offered.stopped);
         self.tell_of_late_ones(held);
+        self.tell_of_vanished_ones(scanned.vanished);
         Ok(Some(Page {
             claim,
             taken: offered.taken,
@@ -160,6 +161,18 @@ impl CursorSource {
                  and only ids drawn by the INSERT are safe; they are published now"
             );
             held.late_told = late;
+        }
+    }
+
+    /// An operator would have used `bury` and `prune`: this may be a clean-up that takes what was never sent.
+    fn tell_of_vanished_ones(&self, vanished: usize) {
+        if vanished > 0 {
+            tracing::error!(
+                outbox = %self.fence.outbox,
+                entries = vanished,
+                "entries that waited to be published are gone: somebody has deleted their rows. Whatever cleans the table up \
+                 must leave alone what `postrider list` shows as pending, parked or dead"
+            );
         }
     }
 

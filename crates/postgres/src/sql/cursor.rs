@@ -5,7 +5,7 @@ use postrider_core::layout::Column;
 use postrider_core::rows::Field;
 
 use super::fields::{column, fields, kind, payload_bytes};
-use super::{Names, in_schema};
+use super::{Names, in_schema, literal};
 use crate::table::Table;
 
 /// In every statement that writes, $1 is the outbox, $2 the owner and $3 the fence.
@@ -202,9 +202,10 @@ impl RowsSql {
         let behind = |after: &str, limit: &str| {
             format!("select t.* from {outbox} as t where {id} > {after} order by {id} limit {limit}")
         };
+        let copies = copies(layout);
         // As a union, each part finds its rows by the index, whatever the parameters are; with `or` it would not.
         let union = format!(
-            "select t.* from ((select t.* from {outbox} as t where {id} = any($1::bigint[])) \
+            "select t.* from ((select t.* from {outbox} as t where {id} = any($1::bigint[])){copies} \
              union all (select t.* from unnest($2::bigint[], $3::bigint[]) as g(first, last) cross join lateral \
              (select t.* from {outbox} as t where {id} between g.first and g.last order by {id} limit $9) as t) \
              union all (select t.* from unnest($4::text[], $5::text[], $6::bigint[], $7::bigint[]) \
@@ -232,6 +233,21 @@ impl RowsSql {
             union: all(&union),
         }
     }
+}
+
+/// What a team keeps in a table of its own after it failed is sent as it was, also when its row is gone from the outbox.
+fn copies(layout: &Layout) -> String {
+    if layout.sides.failed.is_none() {
+        return String::new();
+    }
+    let Names { table, exceptions, .. } = Names::new(layout);
+    format!(
+        " union all (select t.* from {exceptions} as e cross join lateral json_populate_record(null::{table}, e.copy) as t \
+         where e.outbox = {name} and e.entry = any($1::bigint[]) and e.copy is not null \
+         and not exists (select from {table} as t where {id} = e.entry))",
+        name = literal(layout.table.as_str()),
+        id = id(layout),
+    )
 }
 
 /// A relation by its name, which is looked up with each use: the sequence may be another one by then.

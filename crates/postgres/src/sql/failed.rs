@@ -15,6 +15,8 @@ pub(crate) struct FailedSql {
     pub(crate) update: String,
     /// The same, where it is not.
     pub(crate) insert: String,
+    /// $2 entries: keeps the row as it is, where none is kept yet.
+    pub(crate) copy: String,
     /// $2 entries that are done with: which rows of theirs stay all the same.
     pub(crate) delete: String,
     /// The same, of those that stay where the table refuses that they go.
@@ -81,7 +83,7 @@ impl FailedSql {
                 "$1, {row}, case when {count} < {most} and {key_id} is not null then {key_scope} end, \
                  case when {count} < {most} then {key_id} end, case when {count} < {most} then 'waiting' else 'dead' end, \
                  case when {count} < {most} then coalesce(f.{due}, clock_timestamp()) end, \
-                 case when {count} < {most} then {count} + 1 else {count} end, {old_error}, f.{id}::bigint"
+                 case when {count} < {most} then {count} + 1 else {count} end, {old_error}, f.{id}::bigint, row_to_json(t)"
             )
         };
         Self {
@@ -94,6 +96,10 @@ impl FailedSql {
                  update {exceptions} set failed = (select id from f) where outbox = $1 and entry = $2",
                 to.join(", "),
                 from.join(", ")
+            ),
+            copy: format!(
+                "update {exceptions} as e set copy = row_to_json(t) from {table} as t \
+                 where e.outbox = $1 and e.entry = any($2) and e.copy is null and {row} = e.entry"
             ),
             delete: format!(
                 "with known as (select failed from {exceptions} where outbox = $1 and entry = any($2) and failed is not null), \
@@ -132,17 +138,17 @@ impl FailedSql {
                  and not exists (select from {claims} as c where c.outbox = $1 and c.entry = m.entry) \
                  and not exists (select from unnest(p.gap_first, p.gap_last) as g(first, last) \
                  where m.entry between g.first and g.last)), \
-                 taken as (insert into {exceptions} as e (outbox, entry, key_scope, key_id, shelf, due, retries, error, failed) \
+                 taken as (insert into {exceptions} as e (outbox, entry, key_scope, key_id, shelf, due, retries, error, failed, copy) \
                  select distinct on ({row}) {taken} from due as d join found as f on f.{id} = d.failed \
                  join {table} as t on {row} = d.entry order by {row}, f.{id} desc \
-                 on conflict (outbox, entry) do update set failed = excluded.failed where e.failed is null returning e.failed) \
+                 on conflict (outbox, entry) do update set failed = excluded.failed, copy = coalesce(e.copy, excluded.copy) where e.failed is null returning e.failed) \
                  select f.{id}::bigint, f.{id} not in (select failed from taken) \
                  and (f.{id} in (select failed from due) or f.{id} not in (select failed from met)), \
                  f.{id} not in (select failed from met) from found as f",
                 taken = taken("$4"),
             ),
             adopt: format!(
-                "insert into {exceptions} (outbox, entry, key_scope, key_id, shelf, due, retries, error, failed) \
+                "insert into {exceptions} (outbox, entry, key_scope, key_id, shelf, due, retries, error, failed, copy) \
                  select distinct on ({row}) {} \
                  from {failed} as f join {table} as t on {event_id} = {own} where {row} <= $2 \
                  order by {row}, f.{id} desc on conflict do nothing",

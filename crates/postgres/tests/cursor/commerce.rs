@@ -115,6 +115,37 @@ fn a_failed_row_is_kept_whole_until_it_is_published() {
     });
 }
 
+/// B6, F8: whoever cleans the outbox takes no failed entry away: it is sent from its copy, as it was, by the next relay too,
+/// and also after a person has set it back.
+#[test]
+fn a_failed_row_outlives_the_cleaning_of_the_outbox() {
+    let outbox = outbox();
+    block_on(async {
+        let source = outbox.source("relay").await;
+        append(&outbox, "a1", "a");
+        append(&outbox, "b1", "b");
+        let Claim { mut hold, entries: before, .. } = claim(&source).await;
+        let dead = Settlement::Dead { retries: 0, reason: Reason::new("too large") };
+        source.settle(&mut hold, &[(0, retried(1, 0)), (1, dead)]).await.unwrap();
+        source.release(hold).await.unwrap();
+        outbox.query("delete from outbox");
+        source.retire().await.unwrap();
+        let source = outbox.source("the next").await;
+        let again = claim(&source).await;
+        assert_eq!(again.entries.len(), 1, "what is dead waits for a person");
+        assert_eq!(again.entries[0].envelope, before[0].envelope, "the same message");
+        source.release(again.hold).await.unwrap();
+        assert_eq!(drain(&source).await, [1]);
+        outbox.query("update outbox_failed set retry_count = 0, next_retry_at = clock_timestamp()");
+        outbox.pass(Duration::from_secs(2)).await;
+        let again = claim(&source).await;
+        assert_eq!(again.entries[0].envelope, before[1].envelope, "the same message");
+        source.release(again.hold).await.unwrap();
+        assert_eq!(drain(&source).await, [2]);
+        assert_eq!(failed(&outbox), [""; 0]);
+    });
+}
+
 /// B8: given up, it stays for a person with the count at its most, and lets its key go on; set back by a person, it is tried
 /// again.
 #[test]
