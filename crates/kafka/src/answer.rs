@@ -61,7 +61,8 @@ pub(crate) fn cluster(
 ) -> Result<(), (String, &'static str)> {
     metadata(client, inbox, None, clock, until).map(drop).map_err(|code| {
         let (code, said) = inbox.said().unwrap_or_else(|| (code, format!("it does not answer: {code}")));
-        (said, refusal::class(code).1)
+        let remedy = refusal::told(code, &said);
+        (said, remedy)
     })
 }
 

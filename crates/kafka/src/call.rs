@@ -23,6 +23,10 @@ pub(crate) const IN_FLIGHT_MAX: usize = 10_000;
 pub(crate) const IN_FLIGHT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Messages handed over before others get the thread.
 const SLICE: usize = 500;
+/// Refusals without a send that are told one by one, so that a circuit which they open stops the rest: a breaker's window.
+const TOLD_SINGLY_MAX: usize = 10;
+/// Long enough for the relay to hear of one.
+const HEARING: Duration = Duration::from_millis(1);
 
 pub(crate) struct Call<'a> {
     shared: &'a Arc<Shared>,
@@ -48,13 +52,19 @@ pub(crate) struct Call<'a> {
     seen: Option<u64>,
     /// Topics to be asked for.
     asks: Vec<usize>,
+    /// Refusals without a send.
+    told: usize,
+    /// The relay is hearing of one.
+    hearing: Option<BoxFuture<'a, ()>>,
     buffer: Vec<u8>,
 }
 
 enum Step {
     /// It is on its way.
     Sent,
-    Answered(Verdict),
+    Answered(Refusal),
+    /// So is this, by nothing but what is known of its place: whoever comes next may not even be asked for.
+    Told(Refusal),
     /// Its place is not ready.
     Waits,
     /// Nothing more can go for now.
@@ -110,6 +120,8 @@ impl<'a> Call<'a> {
             unanswered: messages.len(),
             seen: None,
             asks: Vec::new(),
+            told: 0,
+            hearing: None,
             buffer: Vec::new(),
         }
     }
@@ -125,8 +137,14 @@ impl<'a> Call<'a> {
         if now >= self.stop_at && !self.stopped {
             self.stop(&mut state);
         }
-        let sent =
-            if now >= self.deadline { self.withhold_rest(&mut state) } else { self.advance(&mut state, now) };
+        let sent = match now >= self.deadline {
+            true => self.withhold_rest(&mut state),
+            false if self.is_hearing(context) => 0,
+            false => self.advance(&mut state, now),
+        };
+        if self.hearing.is_some() && !self.is_hearing(context) {
+            context.waker().wake_by_ref();
+        }
         let chunk = state.calls[self.slot].as_mut().map(|call| std::mem::take(&mut call.verdicts));
         let asks = std::mem::take(&mut self.asks);
         shared.ask(&mut state, asks, now, self.deadline);
@@ -148,6 +166,15 @@ impl<'a> Call<'a> {
             let span = if next > now { next.since(now) } else { Duration::from_secs(1) };
             self.timer = self.shared.clock.sleep(span);
         }
+    }
+
+    /// Whether the relay has yet to hear of a refusal.
+    fn is_hearing(&mut self, context: &mut Context<'_>) -> bool {
+        let heard = self.hearing.as_mut().is_none_or(|hearing| hearing.as_mut().poll(context).is_ready());
+        if heard {
+            self.hearing = None;
+        }
+        !heard
     }
 
     fn hand(&mut self, chunk: Vec<(usize, Verdict)>) -> Poll<()> {
@@ -199,8 +226,16 @@ impl<'a> Call<'a> {
                     sent += 1;
                     self.gone(state, index);
                 }
-                Step::Answered(Verdict::Receipt) => {}
-                Step::Answered(Verdict::Refusal(refusal)) => self.refuse(state, index, refusal),
+                Step::Answered(refusal) => self.refuse(state, index, refusal),
+                Step::Told(refusal) => {
+                    self.refuse(state, index, refusal);
+                    self.told += 1;
+                    if self.told <= TOLD_SINGLY_MAX {
+                        self.hearing = Some(self.shared.clock.sleep(HEARING));
+                        at += 1;
+                        break;
+                    }
+                }
                 Step::Waits => {
                     waiting[kept] = index;
                     kept += 1;
@@ -262,13 +297,12 @@ impl<'a> Call<'a> {
             return Step::Waits;
         }
         if !state.broken.admits(message.key, message.leads) {
-            return Step::Answered(Verdict::Refusal(Refusal::Withheld));
+            return Step::Answered(Refusal::Withheld);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let config = &self.shared.config;
-        let step = match encode::record(message, &config.form, config.payload_bytes_max, &mut buffer) {
-            Err(refusal) => Step::Answered(Verdict::Refusal(refusal)),
-            Ok(_) if !self.permit.ask(index) => Step::Answered(Verdict::Refusal(Refusal::Withheld)),
+        let step = match encode::record(message, &self.shared.config, &mut buffer) {
+            Err(refusal) => Step::Answered(refusal),
+            Ok(_) if !self.permit.ask(index) => Step::Answered(Refusal::Withheld),
             Ok(record) => {
                 let flight = Flight {
                     flying: true,
@@ -278,16 +312,16 @@ impl<'a> Call<'a> {
                 };
                 state.depart(self.slot, index, flight, now);
                 let tag = Tag { slot: self.slot, index };
-                let mut base = BaseRecord::with_opaque_to(message.topic, tag.pack())
-                    .partition(partition as i32)
-                    .payload(record.value);
+                let mut base =
+                    BaseRecord::with_opaque_to(message.topic, tag.pack()).partition(partition as i32);
+                base.payload = record.value;
                 base.key = key;
                 base.headers = record.headers;
                 match client.send(base) {
                     Ok(()) => Step::Sent,
                     Err((error, _)) => {
                         state.land(self.slot, index);
-                        Step::Answered(Verdict::Refusal(self.unsent(state, topic, &error)))
+                        Step::Answered(self.unsent(state, topic, &error))
                     }
                 }
             }
@@ -300,7 +334,7 @@ impl<'a> Call<'a> {
     fn answer(&mut self, state: &mut State, index: usize, refusal: Refusal) -> Step {
         let message = &self.messages[index];
         let attempted = state.broken.admits(message.key, message.leads) && self.permit.ask(index);
-        Step::Answered(Verdict::Refusal(if attempted { refusal } else { Refusal::Withheld }))
+        if attempted { Step::Told(refusal) } else { Step::Answered(Refusal::Withheld) }
     }
 
     /// librdkafka did not take it.

@@ -1,19 +1,26 @@
 //! What a cluster says of itself: for `migrate` and `check`, which ask once and may wait for the answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_core::Fault;
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigResourceResult, NewTopic, ResourceSpecifier, TopicReplication,
+};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use crate::client::{Context, Inbox};
 use crate::config::KafkaConfig;
 use crate::topics::Topic;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// One question. Whatever has to be known is asked in two of them, one after the other, however many topics there are.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// A topic's creation is done when every broker knows of it.
+const CREATED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A cluster that answers.
 pub(crate) struct Cluster {
@@ -22,6 +29,11 @@ pub(crate) struct Cluster {
     place: String,
     brokers: Vec<i32>,
     topics: BTreeMap<String, Vec<Partition>>,
+    /// Of the topics that were asked for; none where they cannot be read.
+    settings: BTreeMap<String, Result<Settings, RDKafkaErrorCode>>,
+    broker_settings: Settings,
+    /// Topics that this login may not see.
+    forbidden: BTreeSet<String>,
 }
 
 /// A partition as the cluster has it.
@@ -40,8 +52,16 @@ impl Cluster {
     pub(crate) fn ask(config: &KafkaConfig) -> Result<Self, Fault> {
         let inbox = Arc::new(Inbox::default());
         let admin = config.admin(Arc::clone(&inbox))?;
-        let mut cluster =
-            Self { admin, inbox, place: config.place(), brokers: Vec::new(), topics: BTreeMap::new() };
+        let mut cluster = Self {
+            admin,
+            inbox,
+            place: config.place(),
+            brokers: Vec::new(),
+            topics: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            broker_settings: Settings::new(),
+            forbidden: BTreeSet::new(),
+        };
         let metadata =
             cluster.admin.inner().fetch_metadata(None, ANSWER_WITHIN).map_err(|error| cluster.away(error))?;
         cluster.brokers = metadata.brokers().iter().map(|broker| broker.id()).collect();
@@ -68,27 +88,59 @@ impl Cluster {
         self.brokers.len()
     }
 
-    /// A topic's settings as they hold, the broker's defaults among them.
-    pub(crate) async fn settings(&self, topic: &str) -> Result<Settings, RDKafkaErrorCode> {
-        self.describe(ResourceSpecifier::Topic(topic)).await
-    }
-
-    /// A broker's settings.
-    pub(crate) async fn broker_settings(&self) -> Result<Settings, RDKafkaErrorCode> {
-        let broker = self.brokers.first().ok_or(RDKafkaErrorCode::BrokerNotAvailable)?;
-        self.describe(ResourceSpecifier::Broker(*broker)).await
-    }
-
-    async fn describe(&self, what: ResourceSpecifier<'_>) -> Result<Settings, RDKafkaErrorCode> {
-        let answers = self.admin.describe_configs([&what], &options()).await;
-        let answers =
-            answers.map_err(|error| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown))?;
-        let mut settings = Settings::new();
-        for answer in answers {
-            let entries = answer?.entries.into_iter();
-            settings.extend(entries.filter_map(|entry| Some((entry.name, entry.value?))));
+    /// Asks for the settings of these topics, all in one question, and with it for a broker's: a broker that has just died
+    /// may leave either without an answer, and that is waited for once.
+    pub(crate) async fn learn(&mut self, topics: &[&str]) {
+        let Some(broker) = self.brokers.first().filter(|_| !topics.is_empty()) else { return };
+        let resources: Vec<_> = topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
+        let broker = [ResourceSpecifier::Broker(*broker)];
+        // Each is on its way when it is made, not when it is awaited.
+        let of_topics = self.admin.describe_configs(&resources, &options(ANSWER_WITHIN));
+        let of_broker = self.admin.describe_configs(&broker, &options(ANSWER_WITHIN));
+        let told = of_topics.await.map_err(code);
+        for (at, topic) in topics.iter().enumerate() {
+            let told = told.as_ref().map_err(|code| *code);
+            let settings = told.and_then(|all| all.get(at).ok_or(RDKafkaErrorCode::Unknown)).and_then(known);
+            self.settings.insert((*topic).to_owned(), settings);
         }
-        Ok(settings)
+        let told = of_broker.await.unwrap_or_default();
+        self.broker_settings = told.first().and_then(|one| known(one).ok()).unwrap_or_default();
+    }
+
+    /// Asks for topics that are not seen whether they are forbidden. By name only a consumer may ask: asked by another client,
+    /// a broker may create them.
+    pub(crate) fn look_for(&mut self, config: &KafkaConfig, topics: &[&str]) {
+        let unseen = || topics.iter().filter(|topic| !self.topics.contains_key(**topic));
+        if unseen().next().is_none() {
+            return;
+        }
+        let Ok(client) = config.onlooker() else { return };
+        let mut forbidden = BTreeSet::new();
+        for topic in unseen() {
+            let Ok(metadata) = client.fetch_metadata(Some(topic), ANSWER_WITHIN) else { break };
+            let said = metadata.topics().first().and_then(|found| found.error()).map(RDKafkaErrorCode::from);
+            if said == Some(RDKafkaErrorCode::TopicAuthorizationFailed) {
+                forbidden.insert((*topic).to_owned());
+            }
+        }
+        self.forbidden = forbidden;
+    }
+
+    /// Whether this login may not see a topic.
+    pub(crate) fn is_forbidden(&self, topic: &str) -> bool {
+        self.forbidden.contains(topic)
+    }
+
+    /// A topic's settings as they hold, the broker's defaults among them.
+    pub(crate) fn settings(&self, topic: &str) -> Result<&Settings, RDKafkaErrorCode> {
+        self.settings
+            .get(topic)
+            .map_or(Err(RDKafkaErrorCode::Unknown), |told| told.as_ref().map_err(|code| *code))
+    }
+
+    /// A broker's settings, as far as it says them.
+    pub(crate) fn broker_settings(&self) -> &Settings {
+        &self.broker_settings
     }
 
     /// Creates a topic; the answer is no where somebody else was faster.
@@ -104,7 +156,7 @@ impl Cluster {
         for (name, value) in &topic.settings {
             new = new.set(name, value);
         }
-        let answers = self.admin.create_topics([&new], &options()).await;
+        let answers = self.admin.create_topics([&new], &options(CREATED_WITHIN)).await;
         let answers = answers.map_err(|error| self.away(error))?;
         match answers.into_iter().next() {
             None | Some(Ok(_)) => Ok(true),
@@ -140,6 +192,19 @@ impl Cluster {
     }
 }
 
+/// How the properties begin that are of every client, not of producers.
+const OF_CLIENTS: [&str; 9] = [
+    "bootstrap.",
+    "client.",
+    "security.",
+    "sasl.",
+    "ssl.",
+    "https.",
+    "enable.ssl",
+    "enable.sasl",
+    "broker.address.",
+];
+
 impl KafkaConfig {
     /// A client that asks and creates. What a producer needs for order is nothing to it.
     fn admin(&self, inbox: Arc<Inbox>) -> Result<AdminClient<Context>, Fault> {
@@ -149,12 +214,37 @@ impl KafkaConfig {
         config.create_with_context(Context(inbox)).map_err(|error| self.refused(&error))
     }
 
+    /// A client that asks and changes nothing.
+    fn onlooker(&self) -> Result<BaseConsumer, Fault> {
+        const TOPICS: &str = "allow.auto.create.topics";
+        let settings = self
+            .settings()
+            .into_iter()
+            .filter(|(name, _)| OF_CLIENTS.iter().any(|part| name.starts_with(part)));
+        let mut config: ClientConfig = settings.collect();
+        config.set(TOPICS, "false").set_log_level(RDKafkaLogLevel::Emerg);
+        config.create().map_err(|error| self.refused(&error))
+    }
+
     /// The largest message that the client hands over.
     pub(crate) fn message_bytes_max(&self) -> usize {
         self.settings().get("message.max.bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX)
     }
 }
 
-fn options() -> AdminOptions {
-    AdminOptions::new().request_timeout(Some(ANSWER_WITHIN)).operation_timeout(Some(ANSWER_WITHIN))
+fn options(within: Duration) -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(within)).operation_timeout(Some(within))
+}
+
+fn code(error: KafkaError) -> RDKafkaErrorCode {
+    error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
+}
+
+fn known(answer: &ConfigResourceResult) -> Result<Settings, RDKafkaErrorCode> {
+    let entries = &answer.as_ref().map_err(|code| *code)?.entries;
+    // The binding swallows the broker's refusal: nothing at all is one.
+    if entries.is_empty() {
+        return Err(RDKafkaErrorCode::TopicAuthorizationFailed);
+    }
+    Ok(entries.iter().filter_map(|entry| Some((entry.name.clone(), entry.value.clone()?))).collect())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::layout::{MessageForm, Order};
+use postrider_core::layout::{Data, MessageForm, Order};
 use postrider_core::{Fault, Layout, limits};
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
@@ -32,6 +32,8 @@ pub struct KafkaConfig {
     pub form: MessageForm,
     /// A longer payload is rejected.
     pub payload_bytes_max: usize,
+    /// An event without data has no value at all, as Debezium's outbox router has it, instead of an empty one.
+    pub tombstones: bool,
     /// Each key of a topic stays in order; without it the properties that order needs can be set.
     pub order_kept: bool,
     /// How long a publish call waits, at most: no time-out is longer.
@@ -46,6 +48,7 @@ impl KafkaConfig {
             properties: BTreeMap::new(),
             form: MessageForm::default(),
             payload_bytes_max: limits::PAYLOAD_BYTES,
+            tombstones: false,
             order_kept: true,
             publish_deadline: limits::PUBLISH_DEADLINE,
         }
@@ -80,6 +83,7 @@ impl KafkaConfig {
     pub fn with_layout(mut self, layout: &Layout) -> Self {
         self.properties.extend(layout.kafka.iter().map(|(name, value)| (name.clone(), value.clone())));
         self.form = layout.message.clone();
+        self.tombstones = layout.data == Data::Optional;
         self.order_kept = layout.order == Order::Key;
         self
     }
@@ -200,6 +204,7 @@ impl fmt::Debug for KafkaConfig {
             .field("properties", &self.properties.keys())
             .field("form", &self.form)
             .field("payload_bytes_max", &self.payload_bytes_max)
+            .field("tombstones", &self.tombstones)
             .field("order_kept", &self.order_kept)
             .field("publish_deadline", &self.publish_deadline)
             .finish()
@@ -256,6 +261,29 @@ mod tests {
         }
         assert_eq!(settings.get("retries"), None, "unlimited by librdkafka's own default");
         assert_eq!(settings["request.timeout.ms"], "10000");
+    }
+
+    /// B11: what librdkafka itself makes of the Commerce layout's sink, its own defaults included.
+    #[test]
+    fn b11_librdkafka_holds_what_commerce_asks_for() {
+        let commerce = KafkaConfig::new("a:9092").with_layout(&Layout::built_in("commerce").unwrap());
+        let config: ClientConfig = commerce.settings().into_iter().collect();
+        let held = config.create_native_config().unwrap();
+        for (name, value) in [
+            ("request.required.acks", "-1"),
+            ("enable.idempotence", "true"),
+            ("enable.gapless.guarantee", "true"),
+            ("retries", "2147483647"),
+            ("retry.backoff.ms", "1000"),
+            ("max.in.flight", "5"),
+            ("linger.ms", "5"),
+            ("message.timeout.ms", "0"),
+            ("request.timeout.ms", "10000"),
+            ("socket.timeout.ms", "10000"),
+            ("queuing.strategy", "fifo"),
+        ] {
+            assert_eq!(held.get(name).unwrap(), value, "{name}");
+        }
     }
 
     #[test]

@@ -4,15 +4,16 @@ use std::borrow::Cow;
 
 use postrider_core::Refusal;
 use postrider_core::cloudevents::binary::Binding;
-use postrider_core::layout::MessageForm;
 use postrider_core::sink::Message;
 use rdkafka::message::{Header, OwnedHeaders};
 
+use crate::config::KafkaConfig;
 use crate::refusal;
 
 /// A record's value and headers. Its key is [`key`], its time that of publishing.
 pub(crate) struct Record<'a> {
-    pub value: &'a [u8],
+    /// None is a tombstone.
+    pub value: Option<&'a [u8]>,
     pub headers: Option<OwnedHeaders>,
     /// What it takes of librdkafka's memory, near enough.
     pub bytes: usize,
@@ -31,17 +32,16 @@ pub(crate) fn key<'a>(message: &Message<'a>) -> Option<&'a str> {
 /// Encodes a message; `buffer` is for what has no place of its own yet.
 pub(crate) fn record<'a>(
     message: &Message<'a>,
-    form: &MessageForm,
-    payload_bytes_max: usize,
+    config: &KafkaConfig,
     buffer: &'a mut Vec<u8>,
 ) -> Result<Record<'a>, Refusal> {
     const HEADERS: usize = 12;
     /// What librdkafka keeps for each message and each header beside their bytes.
     const MESSAGE_BYTES: usize = 256;
     const HEADER_BYTES: usize = 64;
-    let payload_bytes = message.envelope.data.len();
-    if payload_bytes > payload_bytes_max {
-        return Err(refusal::too_large(payload_bytes, payload_bytes_max));
+    let (form, payload_bytes) = (&config.form, message.envelope.data.len());
+    if payload_bytes > config.payload_bytes_max {
+        return Err(refusal::too_large(payload_bytes, config.payload_bytes_max));
     }
     let value = form.body(message.envelope, buffer).map_err(|problem| refusal::not_encodable(&problem))?;
     let mut bytes = MESSAGE_BYTES + value.len();
@@ -53,13 +53,14 @@ pub(crate) fn record<'a>(
         let before = headers.take().unwrap_or_else(|| OwnedHeaders::new_with_capacity(HEADERS));
         headers = Some(before.insert(Header { key: &name, value: Some(Cow::as_ref(&text)) }));
     }
+    let value = Some(value).filter(|value| !(value.is_empty() && config.tombstones));
     Ok(Record { value, headers, bytes })
 }
 
 #[cfg(test)]
 mod tests {
     use postrider_conformance::sink::envelope;
-    use postrider_core::{Envelope, Key};
+    use postrider_core::{Envelope, Key, Layout};
 
     use super::*;
 
@@ -85,8 +86,22 @@ mod tests {
     fn a_payload_over_the_limit_is_rejected() {
         let envelope = envelope("1", "a");
         let message = Message { envelope: &envelope, topic: "t", key: None, leads: true };
-        let (form, bytes, mut buffer) = (MessageForm::default(), envelope.data.len(), Vec::new());
-        assert!(record(&message, &form, bytes, &mut buffer).is_ok());
-        assert!(matches!(record(&message, &form, bytes - 1, &mut buffer), Err(Refusal::Rejected(_))));
+        let bytes = envelope.data.len();
+        let limited = |payload_bytes_max| KafkaConfig { payload_bytes_max, ..KafkaConfig::new("a:1") };
+        assert!(record(&message, &limited(bytes), &mut Vec::new()).is_ok());
+        let refused = record(&message, &limited(bytes - 1), &mut Vec::new()).err();
+        assert!(matches!(refused, Some(Refusal::Rejected(_))));
+    }
+
+    /// F1: NULL is a tombstone where the layout says that data are optional; elsewhere no data are an empty value.
+    #[test]
+    fn an_event_without_data_is_a_tombstone_where_data_are_optional() {
+        let empty = Envelope { data: bytes::Bytes::new(), ..envelope("1", "a") };
+        let message = Message { envelope: &empty, topic: "t", key: None, leads: true };
+        for (layout, expected) in [("debezium", None), ("commerce", Some(&b""[..]))] {
+            let layout = Layout::built_in(layout).unwrap();
+            let config = KafkaConfig::new("a:1").with_layout(&layout);
+            assert_eq!(record(&message, &config, &mut Vec::new()).ok().unwrap().value, expected);
+        }
     }
 }

@@ -12,13 +12,15 @@ pub(crate) enum Class {
     Busy(Scope),
     /// The message, or one that travelled with it, can never succeed.
     Rejected,
+    /// The broker does not take the message as it is, and may take it once somebody has changed the topic.
+    Transient,
     /// It may have been stored, or not; this much of the broker is at fault.
     Unknown(Scope),
     /// Given up with its producer because of a neighbour.
     Purged,
 }
 
-use Class::{Busy, Purged, Rejected, Unknown as InDoubt};
+use Class::{Busy, Purged, Rejected, Transient, Unknown as InDoubt};
 use Scope::{Partition, Sink, Topic};
 
 const LARGER: &str =
@@ -27,11 +29,13 @@ const CREATE: &str = "Create the topic, or let `postrider migrate` do it";
 const ALLOW: &str = "Let the relay's user write to it: kafka-acls --add --producer --topic …";
 const LOGIN: &str = "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the sink";
 const CERTIFICATE: &str = "Check security.protocol and ssl.ca.location of the sink, and that the name in its url is in the certificate";
-const REACH: &str = "Check that the brokers run and that the sink's url names them";
+const TLS: &str = "Check security.protocol of the sink and, where the broker asks for a certificate, ssl.certificate.location and ssl.key.location";
+const REACH: &str = "Check that the brokers run, that the sink's url names them, and its security.protocol";
 const REPLICAS: &str =
     "Bring the topic's other replicas back: min.insync.replicas asks for more than are in sync";
 const RECORD: &str =
-    "Look at the topic's settings: cleanup.policy=compact wants a key, and its timestamps have limits";
+    "Look at the topic's settings: cleanup.policy=compact wants a key, and schemas may be validated";
+const CLOCKS: &str = "Set the clocks of the relay's machine and of the brokers, or the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms";
 const VERSION: &str = "Look at the broker's version and the topic's settings";
 const WAIT: &str = "";
 
@@ -41,8 +45,7 @@ const TABLE: &[(Code, Class, &str)] = &[
     (MessageSizeTooLarge,           Rejected,           LARGER),
     (MessageBatchTooLarge,          Rejected,           LARGER),
     (InvalidMessageSize,            Rejected,           LARGER),
-    (InvalidRecord,                 Rejected,           RECORD),
-    (InvalidTimestamp,              Rejected,           RECORD),
+    (InvalidRecord,                 Transient,          RECORD),
     (InvalidDifferentRecord,        Purged,             WAIT),
     (UnknownTopicOrPartition,       Busy(Topic),        CREATE),
     (UnknownTopic,                  Busy(Topic),        CREATE),
@@ -50,6 +53,7 @@ const TABLE: &[(Code, Class, &str)] = &[
     (InvalidTopic,                  Busy(Topic),        "Route the event to a topic whose name Kafka takes"),
     (TopicAuthorizationFailed,      Busy(Topic),        ALLOW),
     (NotEnoughReplicas,             Busy(Topic),        REPLICAS),
+    (InvalidTimestamp,              Busy(Topic),        CLOCKS),
     (PolicyViolation,               Busy(Topic),        VERSION),
     (UnsupportedForMessageFormat,   Busy(Topic),        VERSION),
     (UnsupportedCompressionType,    Busy(Topic),        VERSION),
@@ -108,6 +112,7 @@ pub(crate) fn refusal(code: Code, place: &str) -> Refusal {
     match class {
         Busy(scope) => Refusal::Busy { scope, reason },
         Rejected => Refusal::Rejected(Rejection { reason, in_company: false }),
+        Transient => Refusal::Transient(reason),
         InDoubt(scope) => Refusal::Unknown(Silence::Broker { scope, reason }),
         Purged => Refusal::Unknown(Silence::Purged),
     }
@@ -121,8 +126,18 @@ pub(crate) fn busy(scope: Scope, place: &str, said: &str, remedy: &str) -> Refus
 /// What the cluster said when it was asked for something and did not answer: it is away as a whole.
 pub(crate) fn away(place: &str, said: Option<(Code, String)>, code: Code) -> Refusal {
     match said {
-        Some((code, text)) => busy(Sink, place, &text, class(code).1),
+        Some((code, text)) => busy(Sink, place, &text, told(code, &text)),
         None => busy(Sink, place, &format!("it does not answer: {code}"), REACH),
+    }
+}
+
+/// What to do about what librdkafka says of a connection: with TLS 1.3 a certificate is refused after the handshake, and a wrong
+/// protocol is a lost connection, so that the code alone says little.
+pub(crate) fn told(code: Code, text: &str) -> &'static str {
+    match class(code).1 {
+        CERTIFICATE if text.contains("alert") => TLS,
+        REACH if ["SSL", "ssl"].iter().any(|word| text.contains(word)) => TLS,
+        remedy => remedy,
     }
 }
 
@@ -178,6 +193,7 @@ mod tests {
                 (Refusal::Rejected(rejection), Rejected) => {
                     !rejection.in_company && rejection.reason.0.ends_with(LARGER) == (*remedy == LARGER)
                 }
+                (Refusal::Transient(reason), Transient) => reason.0.ends_with(remedy),
                 (Refusal::Unknown(Silence::Broker { scope, .. }), InDoubt(wanted)) => scope == wanted,
                 (Refusal::Unknown(Silence::Purged), Purged) => true,
                 _ => false,

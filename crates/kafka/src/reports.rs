@@ -213,7 +213,7 @@ impl State {
         let company = company || *refused > 0;
         *refused += 1;
         self.topics[place.0].owing.insert(place.1);
-        if !matches!(refusal::class(code).0, Class::Rejected) {
+        if !matches!(refusal::class(code).0, Class::Rejected | Class::Transient) {
             self.doubt(place.0);
             return refusal::refusal(code, &name);
         }

@@ -81,7 +81,10 @@ pub fn name_fault(name: &str) -> Option<String> {
 /// # Errors
 /// When the cluster does not answer, or refuses one.
 pub async fn provision(config: &KafkaConfig, topics: &[Topic]) -> Result<Vec<Provisioned>, Fault> {
-    let cluster = Cluster::ask(config)?;
+    let mut cluster = Cluster::ask(config)?;
+    let there: Vec<&str> =
+        topics.iter().map(|topic| &*topic.name).filter(|name| cluster.topic(name).is_some()).collect();
+    cluster.learn(&there).await;
     let mut all = Vec::with_capacity(topics.len());
     for topic in topics {
         let found = cluster.topic(&topic.name);
@@ -89,17 +92,19 @@ pub async fn provision(config: &KafkaConfig, topics: &[Topic]) -> Result<Vec<Pro
             None if cluster.create(topic).await? => Provisioned::Created(topic.clone()),
             // Somebody else created it in this moment; how, the next run tells.
             None => Provisioned::Found(Vec::new()),
-            Some(partitions) => Provisioned::Found(compare(&cluster, topic, partitions).await),
+            Some(partitions) => Provisioned::Found(compare(&cluster, topic, partitions)),
         });
     }
     Ok(all)
 }
 
 /// Every difference between what is wanted and what is there.
-pub(crate) async fn compare(cluster: &Cluster, topic: &Topic, partitions: &[Partition]) -> Vec<Difference> {
+pub(crate) fn compare(cluster: &Cluster, topic: &Topic, partitions: &[Partition]) -> Vec<Difference> {
     // A login that may not read a topic's settings can still write to it: what cannot be read is not compared.
-    let settings = cluster.settings(&topic.name).await.unwrap_or_default();
-    topic.differences(partitions, &settings)
+    cluster.settings(&topic.name).map_or_else(
+        |_| topic.differences(partitions, &Settings::new()),
+        |settings| topic.differences(partitions, settings),
+    )
 }
 
 impl Topic {

@@ -53,9 +53,21 @@ impl<S: Source> Engine<'_, S> {
             Verdict::Refusal(_) => {}
         }
         let granted = shipment.granted[index].load(Ordering::Relaxed);
+        if !granted && !shipment.halted && verdict == Verdict::Refusal(Refusal::Withheld) {
+            shipment.halted = self.stopped_at(shipment.sink, ticket, now);
+        }
         let sink = granted.then_some(shipment.sink);
         self.settle_verdict(ticket, sink, &verdict, now);
         self.answer_key(ticket, verdict == Verdict::Receipt);
+    }
+
+    /// Says where an open circuit stopped a batch that was under way (B18); whether one did.
+    fn stopped_at(&mut self, sink: SinkNo, ticket: Ticket, now: Instant) -> bool {
+        let open = self.breakers().sink_open(sink, now);
+        if open && let Some(claim) = self.claims.get(ticket.claim) {
+            self.saw(&Step::Halted { sink: self.sink_name(sink), at: &claim.entries[ticket.index].id });
+        }
+        open
     }
 
     /// `told` is the sink whose breakers hear of it: they gave the permit.

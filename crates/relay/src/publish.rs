@@ -44,6 +44,8 @@ pub(crate) struct Shipment {
     /// Messages of a topic that were refused together.
     pub(crate) companies: HashMap<TopicNo, usize>,
     pub(crate) granted: Arc<[AtomicBool]>,
+    /// It was said that an open circuit stopped it.
+    pub(crate) halted: bool,
     pub(crate) abort: AbortHandle,
     /// When a sink that does not keep its deadline is given up.
     pub(crate) overdue_at: Instant,
@@ -228,6 +230,7 @@ impl<'r, S: Source> Engine<'r, S> {
                 unanswered: 0,
                 companies: HashMap::new(),
                 granted,
+                halted: false,
                 abort,
                 overdue_at: deadline + self.relay.settings.publish_deadline / 4,
             },

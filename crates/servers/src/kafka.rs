@@ -105,6 +105,12 @@ impl PrivateKafka {
         self.brokers[node - 1].log()
     }
 
+    /// Where a broker's log is, which begins anew with each start.
+    #[must_use]
+    pub fn log_file(&self, node: usize) -> PathBuf {
+        self.brokers[node - 1].log_file().to_owned()
+    }
+
     /// SIGKILL. Nothing is tidied up.
     pub fn kill(&mut self, node: usize) {
         self.brokers[node - 1].kill();

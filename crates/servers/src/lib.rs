@@ -5,6 +5,7 @@
 //!   brought them up.
 //! - [`PrivatePostgres`]: a server of the test's own, to be killed and started again.
 //! - [`PrivateKafka`]: a cluster of the test's own, to be killed, frozen, cut off and started again.
+//! - `MockKafka` (by the feature `kafka`): says what no real broker can be brought to say.
 //! - [`Door`]: stands before a server, and can be closed, cut, stalled and slowed.
 #![allow(clippy::disallowed_methods, reason = "a test tool waits for real servers by the real clock")]
 
@@ -20,6 +21,8 @@ mod kafka;
 #[path = "../../../xtask/src/services/kafka_node.rs"]
 mod kafka_node;
 mod keeper;
+#[cfg(feature = "kafka")]
+mod mock;
 mod own_port;
 mod pipe;
 #[allow(dead_code, reason = "shared with xtask, which uses the rest")]
@@ -43,7 +46,11 @@ pub use certificates::Certificates;
 pub use database::Database;
 pub use door::Door;
 pub use kafka::{KafkaListener, KafkaOptions, PrivateKafka, kafka_tool};
+#[cfg(feature = "kafka")]
+pub use mock::{MockKafka, Request};
 pub use private::{Options, PrivatePostgres};
+#[cfg(feature = "kafka")]
+pub use rdkafka::types::RDKafkaErrorCode as KafkaCode;
 pub use sql::{Rows, SqlError, query};
 #[cfg(feature = "kafka")]
 pub use topic::{Partition, Record, Topic, topic_name};

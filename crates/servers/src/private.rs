@@ -209,7 +209,9 @@ impl PrivatePostgres {
         self.folder.join("data")
     }
 
-    fn log_file(&self) -> PathBuf {
+    /// Where its log is, which begins anew with each start.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
         self.folder.join("log")
     }
 }

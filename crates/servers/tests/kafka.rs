@@ -137,12 +137,14 @@ fn a_broker_whose_port_is_taken_for_a_moment_comes_back_to_it() {
     server.kill(1);
     let inside: u16 = server.inside().split_once(':').unwrap().1.parse().unwrap();
     let thief = TcpListener::bind(("127.0.0.1", inside)).unwrap();
+    let log = server.log_file(1);
     let back = std::thread::spawn(move || {
         server.restart(1);
         server
     });
-    // Long enough for a start that fails; were it not, the test would pass all the same.
-    std::thread::sleep(Duration::from_secs(5));
+    until("a start fails", || {
+        std::fs::read_to_string(&log).is_ok_and(|said| said.contains("Address already in use"))
+    });
     assert!(!back.is_finished(), "a broker without one of its ports counts as started");
     drop(thief);
     let server = back.join().unwrap();

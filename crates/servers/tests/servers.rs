@@ -93,12 +93,14 @@ fn a_server_whose_port_is_taken_for_a_moment_comes_back_to_it() {
     let url = server.url();
     server.stop();
     let thief = TcpListener::bind(("127.0.0.1", server.port())).unwrap();
+    let log = server.log_file();
     let back = std::thread::spawn(move || {
         server.restart();
         server
     });
-    // Long enough for some starts that fail; were it not, the test would pass all the same.
-    std::thread::sleep(Duration::from_millis(700));
+    until("a start fails", || {
+        std::fs::read_to_string(&log).is_ok_and(|said| said.contains("could not bind"))
+    });
     drop(thief);
     let server = back.join().unwrap();
     assert_eq!(server.url(), url);

@@ -1,13 +1,14 @@
 //! Three brokers (B16): leaders move, brokers die, a partition has no leader; through the real binary.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use postrider_servers::{Database, KafkaOptions, PrivateKafka, Topic, topic_name};
 use rustix::process::Signal;
 
 use crate::landing::Landing;
 use crate::shop::{Road, Shop};
-use crate::wait::until;
+use crate::wait::{timed, until};
 use crate::world::{Process, World};
 
 /// The first broker is the one that knows of the others, and stays: one test at a time has them.
@@ -44,6 +45,20 @@ fn status_says(world: &World, parts: &[&str]) {
     assert!(crate::wait::comes_to_hold(crate::wait::DEADLINE, says), "{parts:?} is not in: {said}");
 }
 
+/// `check` says so, and is done soon however many topics there are.
+#[track_caller]
+pub(crate) fn check_says(world: &World, parts: &[&str]) {
+    const SOON: Duration = Duration::from_secs(20);
+    let mut said = String::new();
+    let says = || {
+        let (check, took) = timed(|| world.run(&["check"]));
+        assert!(took < SOON, "check took {took:?}: {}{}", check.stdout, check.stderr);
+        said = format!("{}{}", check.stdout, check.stderr);
+        check.code == 5 && parts.iter().all(|part| said.contains(part))
+    };
+    assert!(crate::wait::comes_to_hold(crate::wait::DEADLINE, says), "{parts:?} is not in: {said}");
+}
+
 fn nothing_is_dead(world: &World) {
     assert!(world.run(&["list", "--state", "dead", "--json"]).ok().is_empty(), "an outage buries nothing");
 }
@@ -72,7 +87,11 @@ fn b16_one_broker_away_is_nothing_and_two_away_lose_nothing() {
     until("all of them, with one broker away", || shop.arrived() == shop.committed());
     cluster.kill(3);
     shop.commit(80);
-    status_says(&world, &["in sync"]);
+    status_says(&world, &["1 of 3 replicas are in sync", "bring the others back"]);
+    check_says(
+        &world,
+        &["with fewer replicas in sync than the 2 that a write needs", "Bring the other brokers back"],
+    );
     // Too few copies are no news to read either: the relay says what has no receipt.
     assert!(
         !world.run(&["list", "--state", "pending", "--json"]).ok().is_empty(),
@@ -146,6 +165,7 @@ fn a_partition_without_a_leader_holds_only_itself() {
         said.lines().any(told)
     });
     status_says(&world, &["has no leader", "Bring a broker back"]);
+    check_says(&world, &["postrider.toml:", "partition 2 is without a leader", "Bring the brokers back"]);
     shop.commit(80);
     until("all of the other partitions again", || elsewhere() == 3 * flowing);
     assert_eq!(shop.arrived(), all + 2 * flowing);

@@ -12,7 +12,7 @@ use crate::wait::until;
 use crate::world::{Process, World};
 
 /// A broker that asks for logins and rights, and creates no topic by itself.
-static GUARDED: LazyLock<PrivateKafka> = LazyLock::new(|| {
+pub(crate) static GUARDED: LazyLock<PrivateKafka> = LazyLock::new(|| {
     PrivateKafka::start_with(&KafkaOptions {
         listeners: vec![KafkaListener { name: "login".to_owned(), login: true, certificates: None }],
         users: ["relay", "newcomer"].map(|name| (name.to_owned(), "hunter2".to_owned())).to_vec(),
@@ -127,11 +127,11 @@ fn in_the_file(world: &World) -> usize {
     world.read("events.jsonl").lines().count()
 }
 
-fn sink(brokers: &str, properties: &str) -> String {
+pub(crate) fn sink(brokers: &str, properties: &str) -> String {
     format!("[[sink]]\nname = \"kafka\"\nurl = \"kafka://{brokers}\"\n[sink.properties]\n{properties}")
 }
 
-fn login(user: &str, password: &str) -> String {
+pub(crate) fn login(user: &str, password: &str) -> String {
     sink(
         &GUARDED.brokers_at("login"),
         &format!(
@@ -141,7 +141,7 @@ fn login(user: &str, password: &str) -> String {
     )
 }
 
-fn allow(topic: &str) {
+pub(crate) fn allow(topic: &str) {
     let rights = ["--add", "--allow-principal", "User:relay", "--producer", "--topic", topic];
     GUARDED.tool("org.apache.kafka.tools.AclCommand", &rights);
 }

@@ -1,6 +1,6 @@
 //! What consumers see: docs/kafka.md has each form byte for byte, and this is what says so.
 
-use postrider_servers::{Record, Topic, kafka, kafka_tool, topic_name};
+use postrider_servers::{Database, Record, Topic, kafka, kafka_tool, topic_name};
 
 use crate::world::World;
 
@@ -87,4 +87,38 @@ fn console(brokers: &str, topic: &str) -> String {
         &print("print.headers=true"),
     ];
     kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", &words.concat())
+}
+
+/// F1, C6: a NULL where data are optional, as in Debezium's table, is a tombstone: the record has a key and headers and no value.
+#[test]
+fn the_docs_show_a_tombstone_byte_for_byte() {
+    let (brokers, word) = (kafka(), topic_name("Order"));
+    let (world, database) = (World::new(), Database::create_blocking());
+    database.query(
+        "create table outbox (id uuid primary key, aggregatetype varchar(255) not null, aggregateid varchar(255) not null, \
+         type varchar(255) not null, payload jsonb)",
+    );
+    world.write(
+        "postrider.toml",
+        &format!(
+            "[outbox]\nurl = \"{}\"\nlayout = \"debezium\"\n[[sink]]\nurl = \"kafka://{brokers}\"\n",
+            database.url()
+        ),
+    );
+    world.run(&["migrate"]).ok();
+    // Whoever compacts a topic by tombstones has it compacted.
+    let name = format!("outbox.event.{word}");
+    let mut topic = Topic::create_on(&brokers, &name, 1, &[("cleanup.policy", "compact")]);
+    database.query(&format!(
+        "insert into outbox values ('01961c5e-0000-7000-8000-000000000001', '{word}', 'order-7', 'OrderDeleted', null)"
+    ));
+    world.run(&["run", "--until-empty"]).ok();
+    let [record] = topic.read() else { panic!("one record: {:?}", topic.read()) };
+    assert_eq!((record.key_text(), &record.value), ("order-7".to_owned(), &None));
+    let headers: Vec<String> =
+        record.headers.iter().map(|(name, _)| format!("`{name}: {}`", record.header(name))).collect();
+    let row = format!("| `\"binary\"`, a NULL | `order-7` | {} | none: a tombstone |", headers.join("<br>"));
+    let row = row.replace(&word, "Order");
+    assert!(DOC.contains(&row), "docs/kafka.md has no such row: {row}");
+    assert!(console(&brokers, &name).ends_with("\torder-7\tnull\n"));
 }

@@ -13,7 +13,7 @@ fn uuid(n: usize) -> String {
 }
 
 /// Rows of OrderService by plain SQL; the aggregate's type makes the topic.
-fn orders(team: &Team, numbers: std::ops::Range<usize>) {
+pub(crate) fn orders(team: &Team, numbers: std::ops::Range<usize>) {
     let rows = numbers.map(|n| {
         format!(
             "('{}', '{}', '{}', 'OrderPaid', '{{\"n\": {n}}}', '2026-01-02 03:04:05.5')",
@@ -27,7 +27,7 @@ fn orders(team: &Team, numbers: std::ops::Range<usize>) {
     team.database.query(&format!("insert into outbox ({columns}) values {}", rows.join(", ")));
 }
 
-fn shipments(team: &Team, numbers: std::ops::Range<usize>) {
+pub(crate) fn shipments(team: &Team, numbers: std::ops::Range<usize>) {
     let rows = numbers.map(|n| {
         format!(
             "('{}', '{}', '{}', 'Shipped', '{{\"n\": {n}}}', '2026-01-02T03:04:05Z')",

@@ -76,6 +76,9 @@ fn b16_min_insync_above_the_replication_is_refused() {
     let world =
         world("127.0.0.1:1", "[[topic]]\nnames = [\"a\"]\nreplication = 1\nmin_insync_replicas = 2\n");
     world
+        .run(&["check"])
+        .failed(2, &["postrider.toml:7", "min_insync_replicas = 2 is above replication = 1"]);
+    world
         .run(&["migrate"])
         .failed(2, &["postrider.toml:7", "min_insync_replicas = 2 is above replication = 1"]);
 }
@@ -126,7 +129,7 @@ fn check_names_limits_that_do_not_fit_and_topics_that_are_missing() {
 }
 
 /// B16: the team's five topics and their dead letters on three brokers, by the example's own file; with one broker away `check`
-/// still finds every partition led.
+/// still finds every partition led, with two away it names each topic's missing replicas, and is soon done with all ten.
 #[test]
 fn b16_the_example_provisions_the_teams_topics_on_three_brokers() {
     let mut cluster = PrivateKafka::start_with(&KafkaOptions { brokers: 3, ..KafkaOptions::default() });
@@ -160,4 +163,12 @@ fn b16_the_example_provisions_the_teams_topics_on_three_brokers() {
     world.run(&["check"]).ok();
     cluster.kill(3);
     crate::wait::until("one broker away", || world.run(&["check"]).code == 0);
+    cluster.kill(2);
+    crate::kafka_cluster::check_says(
+        &world,
+        &[
+            "topic \"order-events\": partitions 0, 1, 2 are with fewer replicas in sync than the 2",
+            "topic \"stock-events.dlq\"",
+        ],
+    );
 }

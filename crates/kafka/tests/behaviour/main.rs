@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
+#[path = "../world/clock.rs"]
+mod clock;
+mod fatal;
 mod faults;
+mod grow;
 mod letters;
 mod load;
 mod naive;

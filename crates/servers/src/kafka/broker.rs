@@ -43,6 +43,10 @@ impl Broker {
         self.running.as_ref().map(Child::id)
     }
 
+    pub(crate) fn log_file(&self) -> &Path {
+        &self.log
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read(&self.log)
             .map_or_else(|_| String::new(), |log| String::from_utf8_lossy(&log).into_owned())
