@@ -2,11 +2,13 @@
 
 mod columns;
 mod indexes;
+mod mark;
 mod notes;
 mod rights;
 mod sides;
 mod words;
 
+pub(crate) use mark::unfit_mark;
 use postrider_core::finding::{Finding, Weight};
 use postrider_core::layout::Way;
 use postrider_core::{Fault, Layout};

@@ -1,6 +1,6 @@
 //! The live table: what it is, whatever the layout says.
 
-use postrider_core::layout::{Column, Identifier};
+use postrider_core::layout::{Column, Columns, Identifier};
 use postrider_core::{Fault, Layout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -226,6 +226,6 @@ pub(crate) fn missing_columns(config: &Config, table: &Table) -> Option<Fault> {
     Some(Fault::new(
         config.place(),
         format!("layout \"{}\" maps columns that the table does not have: {names}", config.layout.name),
-        format!("Correct columns.{key} in the layout, or add the column.{near}"),
+        format!("Correct {} in the layout, or add the column.{near}", Columns::spelled(key)),
     ))
 }

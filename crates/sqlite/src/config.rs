@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_core::layout::{Identifier, Order, SideTables, Way};
+use postrider_core::layout::{Identifier, Order, Published, SideTables, Way};
 use postrider_core::{Fault, Layout, Start, limits};
 
 /// Which outbox in which file, and how this process holds it.
@@ -95,6 +95,16 @@ impl Config {
                 self.place(),
                 "way = \"cursor\" reads in order, and order = \"none\" is set",
                 "Set order = \"key\", or way = \"lease\" on a status table.",
+            ));
+        }
+        if self.layout.published == Published::Column {
+            return Err(Fault::new(
+                self.place(),
+                format!(
+                    "layout \"{}\" says published = {{ column = … }}, which SQLite does not have",
+                    self.layout.name
+                ),
+                "Add a status column and map it, with its words in [status], or use way = \"cursor\" on an id that counts.",
             ));
         }
         if way == Way::Lease && self.layout.status.is_none() {

@@ -1,7 +1,7 @@
 //! A layout of the user's own, written for a live table.
 
 use postrider_core::layout::{Layout, Way};
-use postrider_postgres::{Described, Holds};
+use postrider_postgres::{Described, DescribedColumn, Holds};
 
 use super::columns::Found;
 use super::words::words;
@@ -28,15 +28,19 @@ pub(super) fn layout(table: &Described) -> Result<(String, Layout, Vec<String>),
             states = known;
         }
         Some((_, Err(problem))) => unclear.push(problem),
+        None if found.mark().is_some() => {
+            let mark = found.mark().map_or("", |column| &column.name);
+            told.push(format!("Guessed by name: an entry is published as soon as \"{mark}\" is set."));
+        }
         None if counts => {}
         None => unclear.push(
-            "it has neither a status column nor an id that the table hands out, so nothing says what is published".into(),
+            "it has neither a status column, nor a published_at that is empty until then, nor an id that the table hands out, so nothing says what is published".into(),
         ),
     }
     if !unclear.is_empty() {
         return Err(unclear);
     }
-    let way = if states.is_empty() { Way::Cursor } else { Way::Lease };
+    let way = if states.is_empty() && found.mark().is_none() { Way::Cursor } else { Way::Lease };
     let text = text(table, &found, way, counts, &states, &mut told);
     let layout = Layout::parse("the layout", text.as_bytes()).map_err(|fault| vec![fault.to_string()])?;
     Ok((text, layout, told))
@@ -77,7 +81,11 @@ fn text(
         way.word(),
         name = quoted(&table.name),
     );
-    if found.parts().any(|(_, column)| column.holds == Holds::Local) {
+    if let Some(mark) = found.mark() {
+        text.push_str(&format!("published = {{ column = {} }}    # set: published · empty: to be published\n", quoted(&mark.name)));
+    }
+    let local = |column: &DescribedColumn| column.holds == Holds::Local;
+    if found.mark().is_some_and(local) || found.parts().any(|(_, column)| local(column)) {
         text.push_str("zone    = \"UTC\"    # of the times that are written without one\n");
         told.push("Guessed: times without a zone are UTC.".into());
     }

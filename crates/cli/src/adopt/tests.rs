@@ -10,6 +10,7 @@ fn column(name: &str, holds: Holds) -> DescribedColumn {
         declared: format!("{holds:?}").to_lowercase(),
         holds,
         counts,
+        empty_at_first: false,
         words: Vec::new(),
         default: None,
     }
@@ -91,6 +92,28 @@ fn a_flag_says_what_is_published() {
     let words = Layout::parse("x", text.as_bytes()).unwrap().status.unwrap();
     assert_eq!((&*words.pending, words.published.as_deref(), words.dead), ("false", Some("true"), None));
     assert!(adopted.told[0].contains("false = pending, true = published"), "{:?}", adopted.told);
+}
+
+/// F1: a table without a status whose time of publishing is empty at first shows by that what is published.
+#[test]
+fn a_time_that_is_empty_at_first_says_what_is_published() {
+    let mut marked = table(
+        "log",
+        &[("id", Holds::Integer), ("kind", Holds::Text), ("data", Holds::Bytes), ("sent_at", Holds::Local)],
+    );
+    let cursor = adopt(&marked, &[]).unwrap();
+    let Fits::Own(text) = &cursor.layout else { panic!("{cursor:?}") };
+    assert_eq!(Layout::parse("x", text.as_bytes()).unwrap().way, Way::Cursor, "one that is always set shows nothing");
+    for (name, holds) in [("sent_at", Holds::Local), ("is_published", Holds::Boolean)] {
+        marked.columns[3] = DescribedColumn { empty_at_first: true, ..column(name, holds) };
+        let adopted = adopt(&marked, &[]).unwrap();
+        let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+        let layout = Layout::parse("x", text.as_bytes()).unwrap();
+        assert_eq!((layout.way, adopted.needs_start), (Way::Lease, false));
+        let mark = layout.columns.published.as_ref().and_then(|column| column.name());
+        assert_eq!(mark.map(|mark| mark.as_str()), Some(name));
+        assert!(adopted.told[0].contains(&format!("published as soon as \"{name}\" is set")), "{:?}", adopted.told);
+    }
 }
 
 /// F1: an append-only table is a cursor, which has to be told where to begin.

@@ -5,7 +5,7 @@ use crate::route::check_topic;
 use crate::{Fault, Names, limits, name};
 
 /// The parts of an entry that are times.
-const TIMES: [&str; 4] = ["time", "not_before", "published_at", "leased_at"];
+const TIMES: [&str; 5] = ["time", "not_before", "published_at", "leased_at", "published"];
 /// The parts that Postrider writes, or finds rows by: only a column can hold them.
 const WRITTEN: [&str; 11] = [
     "id",
@@ -181,12 +181,21 @@ impl Layout {
                         .into(),
                 )
             })?;
+            require(self.published != Published::Column, || {
+                (
+                    format!("way = \"{way}\" writes to no row, and published = {{ column = … }} is set"),
+                    "Use way = \"lease\" for a table whose rows say that they are published, or leave published out.".into(),
+                )
+            })?;
             return require(self.published == Published::Status, || {
                 (
                     format!("way = \"{way}\" does not delete, and published = \"delete\" is set"),
                     "Leave published out and set a retention instead.".into(),
                 )
             });
+        }
+        if self.published == Published::Column {
+            return self.column_shows_published();
         }
         // Where published rows are deleted, every row that is there is pending, unless Postrider's own table has it as dead.
         if self.published == Published::Delete && columns.status.is_none() && self.status.is_none() {
@@ -195,8 +204,9 @@ impl Layout {
         require(columns.status.is_some(), || {
             (
                 format!("way = \"{way}\" needs a status column, and columns.status is missing"),
-                "Map it, set published = \"delete\" where published rows are deleted, or use way = \"cursor\" on a table \
-                 with an auto-incremented id."
+                "Map it, set published = { column = \"sent_at\" } where a time or a flag shows what is published or \
+                 published = \"delete\" where published rows are deleted, or use way = \"cursor\" on a table with an \
+                 auto-incremented id."
                     .into(),
             )
         })?;
@@ -216,6 +226,31 @@ impl Layout {
 }
 
 impl Layout {
+    /// A row is published as soon as its column holds something: nothing else may write there.
+    fn column_shows_published(&self) -> Result<(), Problem> {
+        let columns = &self.columns;
+        require(columns.status.is_none() && self.status.is_none(), || {
+            (
+                "published = { column = … } is for a table without a status, and a status is mapped".into(),
+                "Give the word for published entries in [status], and leave published out; or leave columns.status and [status] out."
+                    .into(),
+            )
+        })?;
+        let mark = columns.published.as_ref().and_then(Column::name);
+        let other = columns.given().find(|(key, column)| *key != "published" && mark.is_some() && column.name() == mark);
+        match other {
+            Some(("published_at", _)) => Err((
+                "published.column and columns.published_at are the same column".into(),
+                "Leave columns.published_at out: published.column says it already.".into(),
+            )),
+            Some((key, _)) => Err((
+                format!("published.column and columns.{key} are the same column"),
+                "Name the column that is empty until an entry is published.".into(),
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn topics_are_sound(&self) -> Result<(), Problem> {
         require(self.topics.len() <= limits::TOPICS_MAX, || {
             (

@@ -23,8 +23,17 @@ has_any_column_privilege(c.oid, 'update'), has_table_privilege(c.oid, 'delete') 
 from pg_class as c join pg_namespace as n on n.oid = c.relnamespace where c.oid = $1";
 
 /// The columns that Postrider writes, where a layout maps them.
-const WRITTEN: [&str; 8] =
-    ["status", "retries", "not_before", "error", "published_at", "lease_owner", "leased_at", "version"];
+const WRITTEN: [&str; 9] = [
+    "status",
+    "retries",
+    "not_before",
+    "error",
+    "published_at",
+    "lease_owner",
+    "leased_at",
+    "version",
+    "published",
+];
 
 impl Found<'_> {
     /// Says whether the table's columns can be read at all.

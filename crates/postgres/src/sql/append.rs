@@ -119,6 +119,11 @@ impl AppendSql {
             plain_listed.push(name.quoted());
             [&mut ones, &mut plains, &mut manys].into_iter().for_each(|all| all.push(now.clone()));
         }
+        if let Some((name, empty)) = unmarked(layout, shape) {
+            listed.push(name.quoted());
+            plain_listed.push(name.quoted());
+            [&mut ones, &mut plains, &mut manys].into_iter().for_each(|all| all.push(empty.to_owned()));
+        }
         let (listed, returned) = (listed.join(", "), id.quoted());
         let into = format!("insert into {} as t ({listed})", names.table);
         let arrays: Vec<String> =
@@ -230,6 +235,13 @@ fn due<'l>(layout: &'l Layout, shape: &Shape) -> Option<(&'l Identifier, String)
         TimeForm::Text => "now()".into(),
     };
     Some((name, now))
+}
+
+/// What shows that a row is published is empty at first, whatever the table would fill in.
+fn unmarked<'l>(layout: &'l Layout, shape: &Shape) -> Option<(&'l Identifier, &'static str)> {
+    let name = layout.columns.published.as_ref().and_then(Column::name)?;
+    let column = shape.find(name)?;
+    Some((name, if column.kind == Kind::Boolean { "false" } else { "null" }))
 }
 
 fn row_ids(layout: &Layout, id: &LiveColumn, is_row_id: bool) -> Result<RowIds, Fault> {

@@ -58,7 +58,7 @@ impl Parts<'_> {
         for (word, is_leased) in self.open_words() {
             let status = match (word, self.status()) {
                 (Some(word), Some(status)) => format!("t.{status} = {}", literal(word)),
-                _ => "true".into(),
+                _ => self.is_unmarked(),
             };
             branches.extend(self.ranges(on).into_iter().map(|range| self.branch(&status, &range, is_leased)));
         }
@@ -179,7 +179,7 @@ impl Parts<'_> {
         let word = self.words().and_then(|words| words.dead.as_deref());
         let is_dead = match (word, self.status()) {
             (Some(word), Some(status)) => format!("(s.dead or t.{status}::text = {})", literal(word)),
-            _ => "s.dead".into(),
+            _ => format!("s.dead and {}", self.is_unmarked()),
         };
         let leads = self.leads.iter().map(|lead| lead.text.clone()).collect::<Vec<_>>().join(", ");
         format!(
