@@ -92,17 +92,6 @@ pub(crate) async fn refusals(session: &Session, config: &Config, table: &Table) 
             );
         }
     }
-    match table.relation {
-        'r' | 'p' => {}
-        'v' | 'm' => refuse(
-            "it is a view".into(),
-            "Name the table behind it: rows are locked, and transactions watched, by the table.",
-        ),
-        _ => refuse(
-            "it is a foreign table".into(),
-            "Connect to the server that has it: only there do locks and transactions show.",
-        ),
-    }
     if is_cursor {
         drawn(session, config, table, &mut refuse).await?;
     }
