@@ -155,12 +155,12 @@ fn holds(kind: Kind) -> Holds {
     }
 }
 
-/// A text column that is called a status, and whose words nothing declares, is asked for them.
+/// A column of texts or numbers that is called a status, and whose words nothing declares, is asked for them.
 async fn read_words(session: &Session, table: &mut Described) -> Result<(), Error> {
     let place = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
     for column in &mut table.columns {
         let is_status = ["status", "state"].iter().any(|word| column.name.to_lowercase().ends_with(word));
-        if !is_status || column.holds != Holds::Text || !column.words.is_empty() {
+        if !is_status || !matches!(column.holds, Holds::Text | Holds::Integer) || !column.words.is_empty() {
             continue;
         }
         let name = quoted(&column.name);

@@ -45,7 +45,7 @@ const USUAL: [Usual; 21] = [
     ("trace", &["traceparent", "tracecontext"], TEXTS),
     ("trace_state", &["tracestate"], TEXTS),
     ("sequence", &["sequence", "sequencenumber", "aggregateversion"], &[Holds::Integer]),
-    ("status", &["status", "state", "eventstatus", "outboxstatus"], TEXTS),
+    ("status", &["status", "state", "eventstatus", "outboxstatus"], &[Holds::Text, Holds::Integer]),
     ("retries", &["retrycount", "retries", "attempts", "attemptcount", "tries"], &[Holds::Integer]),
     ("retries_max", &["maxretries", "maxretrycount", "maxattempts"], &[Holds::Integer]),
     ("not_before", &["nextattemptat", "nextretryat", "notbefore", "availableat", "retryat"], TIMES),

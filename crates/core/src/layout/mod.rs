@@ -30,6 +30,7 @@ pub use side::{FailedColumns, FailedTable, PositionColumns, PositionTable, Retry
 pub use spelled::property;
 pub use status::Words;
 pub use time::{TimeForm, Zone};
+pub use validate::TO_FILL_IN;
 
 use crate::retry::Policy;
 use crate::route::{Route, Router, order_among};

@@ -177,7 +177,8 @@ fn debeziums_table_is_taken_as_it_is() {
 #[test]
 fn a_column_shows_what_is_published() {
     let marked = |mark: &str| DEBEZIUM.replace("published = \"delete\"", &format!("published = {mark}"));
-    let layout = Layout::parse("my.toml", marked("{ column = \"sent_at\", as = \"unix_ms\" }").as_bytes()).unwrap();
+    let layout =
+        Layout::parse("my.toml", marked("{ column = \"sent_at\", as = \"unix_ms\" }").as_bytes()).unwrap();
     assert_eq!(layout.published, Published::Column);
     let Some(Column::Named(name, TimeForm::UnixMs)) = &layout.columns.published else { panic!("{layout:?}") };
     assert_eq!(name.as_str(), "sent_at");

@@ -21,6 +21,9 @@ const WRITTEN: [&str; 11] = [
     "version",
 ];
 
+/// Where a person is to write a status word: nobody but the table's owner knows it.
+pub const TO_FILL_IN: &str = "?";
+
 /// Columns that become attributes: a database's function takes so many, twice.
 const EXTRA_MAX: usize = 32;
 
@@ -160,6 +163,17 @@ impl Layout {
     fn words_are_sound(&self) -> Result<(), Problem> {
         let Some(words) = &self.status else { return Ok(()) };
         let given: Vec<_> = words.given().collect();
+        let open: Vec<_> = given
+            .iter()
+            .filter(|(_, word)| *word == TO_FILL_IN)
+            .map(|(key, _)| format!("status.{key}"))
+            .collect();
+        require(open.is_empty(), || {
+            (
+                format!("{} is yet to be filled in", open.join(" and ")),
+                format!("Write the table's own word in place of \"{TO_FILL_IN}\"."),
+            )
+        })?;
         for (at, (key, word)) in given.iter().enumerate() {
             require(!word.is_empty(), || {
                 (format!("status.{key} is empty"), "Give the word that the table has for it.".into())
@@ -237,7 +251,9 @@ impl Layout {
             )
         })?;
         let mark = columns.published.as_ref().and_then(Column::name);
-        let other = columns.given().find(|(key, column)| *key != "published" && mark.is_some() && column.name() == mark);
+        let other = columns
+            .given()
+            .find(|(key, column)| *key != "published" && mark.is_some() && column.name() == mark);
         match other {
             Some(("published_at", _)) => Err((
                 "published.column and columns.published_at are the same column".into(),
