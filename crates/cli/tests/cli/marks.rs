@@ -40,7 +40,8 @@ fn state(world: &World, state: &str) -> Vec<Value> {
 /// is which. `append` and the function that `migrate` makes write rows that are to be published.
 #[test]
 fn a_table_whose_column_shows_what_is_published_is_adopted() {
-    for (tables, mark, is_set) in [(SENT_AT, "sent_at", "sent_at is not null"), (FLAG, "is_sent", "is_sent")] {
+    for (tables, mark, is_set) in [(SENT_AT, "sent_at", "sent_at is not null"), (FLAG, "is_sent", "is_sent")]
+    {
         let (world, database) = adopted(tables);
         let layout = world.read("outbox-layout.toml");
         assert!(layout.contains(&format!("published = {{ column = \"{mark}\" }}")), "{layout}");
@@ -71,8 +72,16 @@ fn a_table_whose_column_shows_what_is_published_is_adopted() {
 fn a_column_that_is_never_empty_is_refused() {
     let (world, database) = adopted(SENT_AT);
     for (change, said, remedy) in [
-        ("alter column sent_at set default now()", "would count as published", "alter column \"sent_at\" drop default;"),
-        ("alter column sent_at drop default, alter column sent_at type text", "neither a time nor a flag", "columns.status"),
+        (
+            "alter column sent_at set default now()",
+            "would count as published",
+            "alter column \"sent_at\" drop default;",
+        ),
+        (
+            "alter column sent_at drop default, alter column sent_at type text",
+            "neither a time nor a flag",
+            "columns.status",
+        ),
         ("drop column sent_at", "published.column", "add the column"),
     ] {
         database.query(&format!("alter table outbox {change}"));

@@ -30,7 +30,10 @@ pub(crate) fn unfit_mark(config: &Config, table: &Table) -> Option<(String, Stri
     if live.kind != Kind::Boolean && live.not_null {
         return Some((
             format!("{column}, which takes no NULL: every row would count as published"),
-            format!("Name the column that is NULL until an event is published, or: {}", alter("drop not null")),
+            format!(
+                "Name the column that is NULL until an event is published, or: {}",
+                alter("drop not null")
+            ),
         ));
     }
     match live.default.as_deref() {
@@ -45,9 +48,7 @@ pub(crate) fn unfit_mark(config: &Config, table: &Table) -> Option<(String, Stri
 fn holds_a_mark(live: &LiveColumn, form: TimeForm) -> bool {
     match live.kind {
         Kind::Moment | Kind::Local | Kind::Date | Kind::Boolean => true,
-        Kind::Integer => {
-            form == TimeForm::UnixS || (form != TimeForm::Text && live.declared == "bigint")
-        }
+        Kind::Integer => form == TimeForm::UnixS || (form != TimeForm::Text && live.declared == "bigint"),
         Kind::Real => form != TimeForm::Text,
         _ => false,
     }
@@ -69,7 +70,9 @@ impl Found<'_> {
     pub(super) fn unmarked_rows(&mut self, table: &Table, columns: &[String]) {
         let layout = &self.config.layout;
         let Some(mark) = Mark::new(layout, table) else { return };
-        let Some(name) = mark.mapped.name().filter(|name| table.column(name.as_str()).is_some()) else { return };
+        let Some(name) = mark.mapped.name().filter(|name| table.column(name.as_str()).is_some()) else {
+            return;
+        };
         let helps = |index: &crate::table::Index| {
             index.condition.as_ref().is_some_and(|on| on.contains(name.as_str()))
                 || index.columns.first().is_some_and(|first| first == name.as_str())
@@ -85,7 +88,10 @@ impl Found<'_> {
             mark.condition(),
         );
         self.advise(
-            format!("no index holds the rows whose {} is not set: each claim reads the whole table", name.quoted()),
+            format!(
+                "no index holds the rows whose {} is not set: each claim reads the whole table",
+                name.quoted()
+            ),
             create,
         );
     }

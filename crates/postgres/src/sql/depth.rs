@@ -92,9 +92,8 @@ fn of_status(rows: &Seen<'_>) -> DepthSql {
             stands(rows),
             rows.from()
         ),
-        words: status.map(|status| {
-            format!("select {}, count(*) from {table} as t group by 1", status.text())
-        }),
+        words: status
+            .map(|status| format!("select {}, count(*) from {table} as t group by 1", status.text())),
         culprit: (rows.layout.order == Order::Key).then(|| behind(rows, &open)),
     }
 }

@@ -139,10 +139,13 @@ fn due(layout: &Layout, names: &Names) -> (String, String) {
 
 /// What shows that a row is published is empty at first: false, where it is a flag.
 fn unmarked(layout: &Layout, names: &Names) -> (String, String) {
-    let Some(name) = layout.columns.published.as_ref().and_then(Column::name) else { return Default::default() };
+    let Some(name) = layout.columns.published.as_ref().and_then(Column::name) else {
+        return Default::default();
+    };
     (
         format!("    mark {}.{}%type;\n", names.table, name.quoted()),
-        "    if pg_typeof(mark) = 'boolean'::regtype then\n        mark := 'false';\n    end if;\n".to_owned(),
+        "    if pg_typeof(mark) = 'boolean'::regtype then\n        mark := 'false';\n    end if;\n"
+            .to_owned(),
     )
 }
 

@@ -5,8 +5,8 @@ use postrider_core::rows::Field;
 use postrider_core::{Layout, State};
 
 use super::fields::{column, kind};
-pub(super) use super::time::NOW;
 use super::mark::Mark;
+pub(super) use super::time::NOW;
 use super::time::TimeColumn;
 use super::{Names, literal};
 use crate::table::{Kind, LiveColumn, Table};

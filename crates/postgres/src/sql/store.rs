@@ -135,7 +135,11 @@ impl Seen<'_> {
         } else {
             (
                 read(columns.retries.as_ref(), "s.retries"),
-                if is_readable { self.not_before() } else { read(columns.not_before.as_ref(), "s.not_before") },
+                if is_readable {
+                    self.not_before()
+                } else {
+                    read(columns.not_before.as_ref(), "s.not_before")
+                },
                 // What the table did not take is said beside it.
                 match columns.error.as_ref().and_then(Column::name) {
                     Some(name) if table.kind(name) == Kind::Text => {
