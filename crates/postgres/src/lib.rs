@@ -34,6 +34,7 @@ mod table;
 mod tls;
 mod url;
 mod writer;
+mod zone;
 
 pub use append::{Outbox, Prepared, hint};
 #[cfg(feature = "diesel-async")]

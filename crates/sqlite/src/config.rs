@@ -97,6 +97,13 @@ impl Config {
                 "Set order = \"key\", or way = \"lease\" on a status table.",
             ));
         }
+        if let Some(name) = self.layout.zone.name() {
+            return Err(Fault::new(
+                self.place(),
+                format!("zone = \"{name}\" is a name, and SQLite knows none"),
+                "Write the zone as an offset such as +09:00; where its clock changes with the seasons, let the application write UTC.",
+            ));
+        }
         if self.layout.published == Published::Column {
             return Err(Fault::new(
                 self.place(),

@@ -35,3 +35,4 @@ mod two_relays;
 mod views;
 mod wait;
 mod world;
+mod zones;

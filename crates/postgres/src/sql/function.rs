@@ -107,14 +107,15 @@ fn moment(layout: &Layout, to: &str, form: TimeForm, from: &str) -> String {
         TimeForm::UnixUs => 1_000_000,
         TimeForm::Text => {
             let offset = super::append::offset(layout.zone);
-            let local = format!("({from} at time zone interval '{offset}')");
+            let local = format!("({from} at time zone {})", super::time::zone_sql(layout.zone));
+            let written = format!("({from} at time zone interval '{offset}')");
             return format!(
                 "if pg_typeof({to}) = 'timestamp'::regtype then\n        \
                      {to} := {local};\n    \
                  elsif pg_typeof({to}) = 'timestamptz'::regtype then\n        \
                      {to} := {from};\n    \
                  else\n        \
-                     {to} := to_char({local}, 'YYYY-MM-DD HH24:MI:SS.US') || '{offset}';\n    \
+                     {to} := to_char({written}, 'YYYY-MM-DD HH24:MI:SS.US') || '{offset}';\n    \
                  end if;"
             );
         }

@@ -1,10 +1,10 @@
 //! What was left behind by holders that died.
 
 use postrider_core::Layout;
-use postrider_core::layout::{Column, Way};
+use postrider_core::layout::Way;
 
-use super::fields::column;
 use super::seen::{NOW, Seen, Status};
+use super::time::TimeColumn;
 use super::{Names, literal};
 use crate::table::Table;
 
@@ -76,8 +76,8 @@ impl LeftSql {
 
 fn foreign(rows: &Seen<'_>) -> Option<String> {
     let is_leased = Status::new(rows.layout, rows.table)?.is_leased()?;
-    let at = rows.layout.columns.leased_at.as_ref().and_then(Column::name);
-    let at = at.map_or("null::timestamptz".into(), |at| rows.table.kind(at).select(&column(at)));
+    let at = TimeColumn::new(rows.layout.columns.leased_at.as_ref(), rows.table, rows.layout.zone);
+    let at = at.map_or("null::timestamptz".into(), |at| at.select());
     Some(format!(
         "select {id}, {at} from {from} where {is_leased} and s.leased_until is null",
         id = rows.table.id_kind(rows.layout).select(&rows.id.column),

@@ -155,7 +155,8 @@ impl Seen<'_> {
             state = self.state(),
             retries_max = read(columns.retries_max.as_ref(), "null::int"),
             holder = self.holder(),
-            published_at = read(self.published_at(), "null::timestamptz"),
+            published_at = TimeColumn::new(self.published_at(), table, layout.zone)
+                .map_or("null::timestamptz".into(), |time| time.select()),
             status = Status::new(layout, table).map_or("null::text".into(), |status| status.text()),
             from = self.from(),
             order = self.order(),

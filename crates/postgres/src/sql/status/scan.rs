@@ -118,7 +118,7 @@ impl Parts<'_> {
             return vec![if on { format!(" and {behind}") } else { String::new() }];
         };
         let is_due = match self.not_before.as_ref().filter(|_| self.layout.way == Way::Hold) {
-            Some(due) => format!(" and {} <= {}", first.column, due.at(NOW)),
+            Some(due) => format!(" and {}", due.has_come()),
             None => String::new(),
         };
         let from = if on {
@@ -160,12 +160,12 @@ impl Parts<'_> {
         let own = match &self.not_before {
             None => "null::timestamptz".into(),
             Some(due) => format!(
-                "(select {moment} from {table} as t where {open} and {column} > {now} order by {column} limit 1)",
+                "(select {moment} from {table} as t where {open} and {later} order by {column} limit 1)",
                 moment = due.moment(),
                 table = self.names.table,
                 open = self.is_open(),
                 column = due.column(),
-                now = due.at(NOW),
+                later = due.is_to_come(),
             ),
         };
         format!(
