@@ -66,7 +66,8 @@ fn content(entry: &Entry) -> u64 {
     envelope.time.as_microsecond().hash(&mut hasher);
     envelope.sequence.hash(&mut hasher);
     for (name, value) in &envelope.extensions {
-        ((**name).to_owned(), (**value).to_owned()).hash(&mut hasher);
+        (**name).hash(&mut hasher);
+        (**value).hash(&mut hasher);
     }
     envelope.data.hash(&mut hasher);
     hasher.finish()

@@ -90,4 +90,6 @@ fn a_column_that_is_never_empty_is_refused() {
         assert!(checked.stderr.contains(said) && checked.stderr.contains(remedy), "{}", checked.stderr);
         world.run(&["run", "--until-empty"]).failed(2, &[remedy]);
     }
+    world.write("postrider.toml", "[outbox]\nurl = \"sqlite://x.db\"\nlayout = \"./outbox-layout.toml\"\n");
+    world.run(&["migrate"]).failed(2, &["which SQLite does not have", "Add a status column"]);
 }

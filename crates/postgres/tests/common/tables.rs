@@ -28,7 +28,7 @@ pub fn status_tables() -> String {
         create index full_letters_open on full_letters (status, id);
         create table marked_letters (
             id bigint generated always as identity primary key, event_id text not null, event_type text, kind text,
-            subject text, payload text, created_at timestamptz, sent_at timestamp, sent boolean, sent_ms bigint,
+            subject text, payload text, created_at timestamp, sent_at timestamp, sent boolean, sent_ms bigint,
             retry_count int, next_retry_at timestamptz
         );
         create index marked_letters_open on marked_letters (id) where sent_at is null;
