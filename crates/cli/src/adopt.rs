@@ -85,7 +85,7 @@ pub(crate) fn choose<'t>(tables: &'t [Described], named: Option<&Named>) -> Resu
             [] => Err(Failure::failed(
                 format!("table \"{}\"", named.table),
                 "there is no such table",
-                "Look at its spelling; a schema is written before it, as in shop.outbox",
+                "Look at its spelling; a schema is written before it, as in shop.outbox. Of a view, name the table behind it",
             )),
             [table] => Ok(table),
             [table, next, ..] if rank(table) < rank(next) => Ok(table),

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use postrider_core::breaker::Circuit;
 use postrider_core::source::SourceError;
@@ -12,7 +13,10 @@ use postrider_relay::{Observer, Step};
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+use crate::commands::SharedClock;
 use crate::config::secret::scrub;
+use crate::human::span;
+use crate::outage::Outage;
 use crate::output::{colours, note};
 use crate::shown::{logged, shown};
 
@@ -41,12 +45,15 @@ pub(crate) struct Steps {
     tripped: Mutex<HashSet<(String, Option<String>)>>,
     /// What has been said of parts of a topic, and of which entry: said again only after that one is published.
     parts: Mutex<HashMap<String, EntryId>>,
+    outage: Outage,
+    /// Without one, every failure is told.
+    clock: Option<SharedClock>,
 }
 
 impl Steps {
     /// For whoever waits for the relay's end, or for nobody.
-    pub(crate) fn new(awaited: bool) -> Self {
-        Self { awaited, ..Self::default() }
+    pub(crate) fn new(awaited: bool, clock: &SharedClock) -> Self {
+        Self { awaited, clock: Some(clock.clone()), ..Self::default() }
     }
 
     /// Whether something is news: nobody has said it of an entry that still waits.
@@ -75,6 +82,27 @@ impl Steps {
             }
             Circuit::HalfOpen => false,
             Circuit::Open => tripped.insert(name),
+        }
+    }
+}
+
+impl Steps {
+    /// Said at once, then ever more rarely: it is tried again every few seconds, for as long as it takes.
+    fn away(&self, error: &SourceError) {
+        let text = shown(error, limits::REASON_CHARS_MAX);
+        let lasted = match &self.clock {
+            Some(clock) => self.outage.tells(&text, clock.instant()),
+            None => Some(Duration::ZERO),
+        };
+        let Some(lasted) = lasted else { return };
+        let away_for = (!lasted.is_zero()).then(|| span(lasted));
+        match error {
+            SourceError::Unfit(_) => {
+                error!(error = %text, away_for, "the outbox cannot be used as it is: nothing is lost, and it goes on once this is mended")
+            }
+            _ => {
+                warn!(error = %text, away_for, "the database cannot be used now: nothing is lost, and it is tried again until it can")
+            }
         }
     }
 }
@@ -132,13 +160,12 @@ impl Observer for Steps {
             Step::Standby(true) => info!("another relay holds the lease: standing by"),
             Step::Standby(false) => info!("this relay holds the lease"),
             Step::Fenced { entries } => warn!(entries, "a claim was lost to another relay"),
-            Step::SourceAway { error: error @ SourceError::Unfit(_), again_in } => {
-                error!(error = %shown(error, limits::REASON_CHARS_MAX), ?again_in, "the outbox cannot be used as it is: nothing is lost, and it goes on once this is mended")
+            Step::SourceAway { error, .. } => self.away(error),
+            Step::SourceBack => {
+                let ended = self.clock.as_ref().and_then(|clock| self.outage.ends(clock.instant()));
+                let away_for = ended.map(span);
+                warn!(away_for, "the database answers again");
             }
-            Step::SourceAway { error, again_in } => {
-                warn!(error = %shown(error, limits::REASON_CHARS_MAX), ?again_in, "the database does not answer")
-            }
-            Step::SourceBack => warn!("the database answers again"),
         }
     }
 }

@@ -11,6 +11,7 @@ mod filter;
 mod human;
 mod layout;
 mod log;
+mod outage;
 mod outbox;
 mod output;
 mod payload;

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use postrider_core::Key;
 use postrider_core::layout::Order;
 use postrider_core::report::{Report, Reported, Role, Tripped};
 use serde::Serialize;
 
 use crate::human::{age, count, span};
+use crate::shown::{CELL_CHARS_MAX, shown};
 
-/// Whoever has missed five reports may be dead, or cut off from the database.
-const SILENT_AFTER: Duration = Duration::from_secs(10);
+/// Whoever has missed two reports, of one every two seconds, may be dead, or cut off from the database.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
 /// Whoever has not reported for longer is gone.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 /// Whoever was killed is no news for longer than this.
@@ -24,6 +26,7 @@ pub(crate) struct Line<'a> {
     published: u64,
     events_per_second: f64,
     circuits: Vec<Circuit<'a>>,
+    full: bool,
     error: Option<&'a str>,
     error_at: Option<String>,
     age_seconds: f64,
@@ -46,6 +49,7 @@ pub(crate) fn lines(reports: &[Reported]) -> Vec<Line<'_>> {
 pub(crate) fn pairs(
     holder: Option<&str>,
     order: Order,
+    culprit: Option<&(Key, u64)>,
     reports: &[Reported],
     now: Timestamp,
 ) -> Vec<(&'static str, String)> {
@@ -55,12 +59,15 @@ pub(crate) fn pairs(
         silent.map(|holder| ("relay", format!("{holder}  holds the lease, and has not reported yet"))),
     );
     for reported in running(reports) {
-        let Report { circuits, trouble, .. } = &reported.report;
+        let Report { circuits, trouble, full, .. } = &reported.report;
         pairs.push(("relay", relay(reported)));
         if is_gone(reported) {
             continue;
         }
         pairs.extend(circuits.iter().map(|tripped| ("circuit", circuit(tripped, now))));
+        if *full && reported.age <= SILENT_AFTER {
+            pairs.push(("full", full_up(culprit)));
+        }
         pairs.extend(trouble.as_ref().map(|trouble| {
             ("error", format!("{} ({} ago)", trouble.reason, span(whole(age(trouble.at, now)))))
         }));
@@ -99,7 +106,11 @@ fn relay(reported: &Reported) -> String {
     match report.role {
         _ if is_gone(reported) => format!("{}  gone: last heard of {ago} ago", report.holder),
         role if *age > SILENT_AFTER => {
-            format!("{}  silent: last heard of {ago} ago, then {}", report.holder, role.word())
+            format!(
+                "{}  silent for {ago}, and was {}: killed, or cut off from the database",
+                report.holder,
+                role.word()
+            )
         }
         Role::Active => format!(
             "{}  active: {} events/s, {} published (as of {ago} ago)",
@@ -109,6 +120,20 @@ fn relay(reported: &Reported) -> String {
         ),
         role => format!("{}  {} (as of {ago} ago)", report.holder, role.word()),
     }
+}
+
+/// Why nothing further is read, and what to do about it.
+pub(crate) fn full_up(culprit: Option<&(Key, u64)>) -> String {
+    let (behind, verb) = match culprit {
+        Some((key, held)) => (
+            format!(", {} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)),
+            "revive, bury or prune that key's entries",
+        ),
+        None => {
+            (String::new(), "revive, bury or prune what is held back, or bring back the topic that is away")
+        }
+    };
+    format!("nothing further is read: the limit of parked entries is reached{behind}; {verb}")
 }
 
 fn circuit(tripped: &Tripped, now: Timestamp) -> String {
@@ -134,6 +159,7 @@ fn line(reported: &Reported) -> Line<'_> {
                 since: tripped.since.to_string(),
             })
             .collect(),
+        full: report.full,
         error: report.trouble.as_ref().map(|trouble| &*trouble.reason),
         error_at: report.trouble.as_ref().map(|trouble| trouble.at.to_string()),
         age_seconds: age.as_secs_f64(),
@@ -167,6 +193,7 @@ mod tests {
             published: 5_678,
             per_second: 1_234.4,
             circuits: Vec::new(),
+            full: false,
             trouble: None,
         };
         Reported { report, age: Duration::from_secs(age_seconds) }
@@ -174,7 +201,7 @@ mod tests {
 
     fn text(holder: Option<&str>, reports: &[Reported]) -> Vec<String> {
         let now = NOON + Duration::from_secs(100);
-        pairs(holder, Order::Key, reports, now)
+        pairs(holder, Order::Key, None, reports, now)
             .into_iter()
             .map(|(name, value)| format!("{name} {value}"))
             .collect()
@@ -188,9 +215,10 @@ mod tests {
             ["relay one  active: 1,234 events/s, 5,678 published (as of 2s ago)"]
         );
         assert_eq!(text(None, &[reported(Role::Standby, 1)]), ["relay one  standby (as of 1s ago)"]);
-        let silent = "relay one  silent: last heard of 11s ago, then active";
-        assert_eq!(text(Some("one"), &[reported(Role::Active, 11)]), [silent]);
-        assert_eq!(lines(&[reported(Role::Active, 11)])[0].state, "silent");
+        let silent = "relay one  silent for 6s, and was active: killed, or cut off from the database";
+        assert_eq!(text(Some("one"), &[reported(Role::Active, 6)]), [silent]);
+        assert_eq!(lines(&[reported(Role::Active, 6)])[0].state, "silent");
+        assert_eq!(lines(&[reported(Role::Active, 4)])[0].state, "active");
         let gone = ["relay one  gone: last heard of 1m 1s ago", "relay none is running"];
         assert_eq!(text(None, &[reported(Role::Active, 61)]), gone);
         assert_eq!(text(None, &[reported(Role::Stopped, 1)]), ["relay none is running"]);
@@ -203,9 +231,28 @@ mod tests {
     /// Several relays share an outbox without order, and none of them holds a lease.
     #[test]
     fn without_a_lease_only_reports_tell_who_is_at_work() {
-        let none = |reports: &[Reported]| pairs(None, Order::None, reports, NOON).remove(0).1;
+        let none = |reports: &[Reported]| pairs(None, Order::None, None, reports, NOON).remove(0).1;
         assert!(none(&[]).starts_with("none has reported"));
         assert!(none(&[reported(Role::Active, 1)]).starts_with("one  active"));
+    }
+
+    /// At the limit nothing further is read, and `status` names the key at fault.
+    #[test]
+    fn a_reading_that_is_full_is_told() {
+        let mut full = reported(Role::Active, 2);
+        full.report.full = true;
+        let culprit = (Key::new("Order", "1\u{1b}"), 9);
+        let said =
+            pairs(Some("one"), Order::Key, Some(&culprit), std::slice::from_ref(&full), NOON).remove(1);
+        assert_eq!(said.0, "full");
+        assert!(
+            said.1
+                .contains("limit of parked entries is reached, 9 of them behind key Order/1\\u{1b}; revive"),
+            "{}",
+            said.1
+        );
+        assert!(full_up(None).contains("is reached; revive"));
+        assert!(lines(std::slice::from_ref(&full))[0].full);
     }
 
     #[test]

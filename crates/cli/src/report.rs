@@ -144,6 +144,7 @@ impl Pulse {
             published,
             per_second,
             circuits: tripped.take(limits::REPORT_CIRCUITS_MAX).collect(),
+            full: told.full,
             trouble: told
                 .trouble
                 .as_ref()

@@ -44,6 +44,8 @@ pub const SCAN_ROWS_MAX: usize = 20_000;
 pub const TOPICS_MAX: usize = 10_000;
 /// Broken keys that a sink remembers one by one.
 pub const BROKEN_KEYS_MAX: usize = 10_000;
+/// Receipts of lost claims that a relay remembers.
+pub const RECEIVED_ENTRIES_MAX: usize = 10_000;
 /// Circuits that are not closed in one report.
 pub const REPORT_CIRCUITS_MAX: usize = 100;
 /// How long a report is kept after its relay has fallen silent.

@@ -21,19 +21,32 @@ pub struct Report {
     pub per_second: f64,
     /// Every circuit that is not closed, at most [`crate::limits::REPORT_CIRCUITS_MAX`].
     pub circuits: Vec<Tripped>,
+    /// Whether so much is parked that nothing further is read.
+    pub full: bool,
     /// What last went wrong.
     pub trouble: Option<Trouble>,
 }
 
+/// Stands among the circuits of a report whose relay reads no further: a version that does not know it passes it by.
+const FULL: &str = "full";
+
 impl Report {
-    /// Its circuits as one text, for a table.
+    /// Its circuits, and whether it is full, as one text, for a table.
     #[must_use]
     pub fn circuits_text(&self) -> String {
         let circuit = |tripped: &Tripped| {
             let Tripped { sink, topic, circuit, since } = tripped;
             json!([&**sink, topic.as_deref(), circuit.word(), since.as_microsecond()])
         };
-        Value::from_iter(self.circuits.iter().map(circuit)).to_string()
+        let full = self.full.then(|| json!(FULL));
+        Value::from_iter(self.circuits.iter().map(circuit).chain(full)).to_string()
+    }
+
+    /// Whether such a text says that nothing further is read.
+    #[must_use]
+    pub fn full_from(text: &str) -> bool {
+        let circuits: Value = serde_json::from_str(text).unwrap_or_default();
+        circuits.as_array().is_some_and(|all| all.iter().any(|one| one == FULL))
     }
 
     /// The circuits that such a text tells of; what another version wrote differently is left out.
@@ -134,8 +147,11 @@ mod tests {
             published: 0,
             per_second: 0.0,
             circuits: vec![tripped(None, Circuit::Open), tripped(Some("orders"), Circuit::HalfOpen)],
+            full: true,
             trouble: None,
         };
+        assert!(Report::full_from(&report.circuits_text()));
+        assert!(!Report::full_from(&Report { full: false, ..report.clone() }.circuits_text()));
         assert_eq!(Report::circuits_from(&report.circuits_text()), report.circuits);
         assert_eq!(Report::circuits_from("[[\"kafka\", null, \"melted\", 7], 3]"), []);
         assert_eq!(Report::circuits_from("none"), []);

@@ -151,8 +151,8 @@ pub struct Idle {
 /// Four kinds, because the relay does and says different things.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// No answer: the outcome is not known, and the same call may be made again.
-    #[error("the database does not answer: {0}")]
+    /// No answer, or one that says not now: the outcome is not known, and the same call may be made again.
+    #[error("{0}")]
     Unreachable(#[source] Fault),
     /// The table, or a right on it, is not as it must be (any more). Nothing is lost by waiting: the same call may be made
     /// again, and succeeds once a person has mended it.

@@ -9,7 +9,10 @@ use postrider_core::verdict::{Reason, Rejection, Scope, Silence};
 
 /// The payload is over the limit.
 pub(crate) fn too_large(bytes: usize, bytes_max: usize) -> Refusal {
-    rejected(format!("the payload has {bytes} bytes, over payload_bytes_max = {bytes_max}"))
+    rejected(format!(
+        "the payload has {bytes} bytes, over payload_bytes_max = {bytes_max}: raise payload_bytes_max in [outbox] and revive the entry, \
+         or send less in one event"
+    ))
 }
 
 /// The message cannot become a line.

@@ -2,21 +2,24 @@
 
 mod columns;
 mod indexes;
+mod mark;
 mod notes;
 mod rights;
 mod sides;
 mod words;
 
+pub(crate) use mark::unfit_mark;
 use postrider_core::finding::{Finding, Weight};
 use postrider_core::layout::Way;
 use postrider_core::{Fault, Layout};
 use tokio_postgres::error::SqlState;
 
+use crate::absent::no_table;
 use crate::config::Config;
 use crate::cursor;
 use crate::fault::{Error, fault};
 use crate::fitness::{Ahead, ids_ahead, refusals, require_session};
-use crate::migrate::no_table;
+use crate::relation::no_table_at_all;
 use crate::session::{Durable, Session};
 use crate::sql::quoted;
 use crate::status::require_columns;
@@ -76,7 +79,7 @@ pub(crate) async fn no_usage(session: &Session, config: &Config, error: Error) -
 }
 
 /// As whom the relay is connected, quoted.
-async fn user(session: &Session) -> Result<String, Error> {
+pub(crate) async fn user(session: &Session) -> Result<String, Error> {
     let row = session.first("select current_user::text", &[]).await?;
     Ok(row.map_or_else(String::new, |row| quoted(row.get(0))))
 }
@@ -104,7 +107,13 @@ impl From<Error> for Stop {
 impl Found<'_> {
     async fn examine(&mut self, session: &Session) -> Result<(), Stop> {
         self.user = user(session).await?;
-        let Some(table) = self.table(session).await? else { return Err(Stop::Told(no_table(self.config))) };
+        let Some(table) = self.table(session).await? else {
+            return Err(Stop::Told(no_table(session, self.config).await));
+        };
+        // Nothing else that could be said of it would help.
+        if let Some(refusal) = no_table_at_all(session, self.config, &table).await? {
+            return Err(Stop::Told(refusal));
+        }
         for refusal in refusals(session, self.config, &table).await? {
             self.fault_of(refusal);
         }

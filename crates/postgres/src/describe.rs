@@ -35,6 +35,8 @@ pub struct DescribedColumn {
     pub holds: Holds,
     /// Whether the table hands its values out, by an identity or a sequence.
     pub counts: bool,
+    /// Whether it may be NULL, and is unless somebody gives it a value.
+    pub empty_at_first: bool,
     /// The words that it may hold, or does: an enum's, a check's, or those of some rows.
     pub words: Vec<String>,
     /// The word of its default.
@@ -83,7 +85,8 @@ a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid) like 'nextval(%'
 pg_get_expr(d.adbin, d.adrelid), t.typtype = 'e', \
 array(select e.enumlabel::text from pg_enum as e where e.enumtypid = a.atttypid order by e.enumsortorder), \
 array(select pg_get_constraintdef(k.oid) from pg_constraint as k \
-where k.conrelid = a.attrelid and k.contype = 'c' and k.conkey = array[a.attnum]) \
+where k.conrelid = a.attrelid and k.contype = 'c' and k.conkey = array[a.attnum]), \
+not (a.attnotnull or t.typnotnull or (a.atthasdef and coalesce(pg_get_expr(d.adbin, d.adrelid) not ilike 'null%', true))) \
 from pg_attribute as a join pg_type as t on t.oid = a.atttypid \
 left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
@@ -132,6 +135,7 @@ fn column(row: &tokio_postgres::Row) -> DescribedColumn {
         declared: row.get(2),
         holds: holds(kind),
         counts: row.get(3),
+        empty_at_first: row.get(8),
         words,
         default: default.as_deref().and_then(|text| literals(text).into_iter().next()),
     }
@@ -151,12 +155,12 @@ fn holds(kind: Kind) -> Holds {
     }
 }
 
-/// A text column that is called a status, and whose words nothing declares, is asked for them.
+/// A column of texts or numbers that is called a status, and whose words nothing declares, is asked for them.
 async fn read_words(session: &Session, table: &mut Described) -> Result<(), Error> {
     let place = format!("{}.{}", quoted(&table.schema), quoted(&table.name));
     for column in &mut table.columns {
         let is_status = ["status", "state"].iter().any(|word| column.name.to_lowercase().ends_with(word));
-        if !is_status || column.holds != Holds::Text || !column.words.is_empty() {
+        if !is_status || !matches!(column.holds, Holds::Text | Holds::Integer) || !column.words.is_empty() {
             continue;
         }
         let name = quoted(&column.name);

@@ -118,9 +118,38 @@ fn said(code: &SqlState) -> (&'static str, &'static str) {
             "a prepared statement is gone between two calls: a transaction pooler stands between",
             "Add pooler=transaction to [outbox] url, or connect to the server itself.",
         ),
+        &SqlState::T_R_DEADLOCK_DETECTED => (
+            "the server has ended a deadlock with another transaction",
+            "If it happens often, look in the server's log for who locks rows of the outbox in another order.",
+        ),
+        &SqlState::T_R_SERIALIZATION_FAILURE => (
+            "another transaction came first, and the server asks for another try",
+            "If it lasts, look at default_transaction_isolation of this user: read committed is enough.",
+        ),
+        &SqlState::LOCK_NOT_AVAILABLE => (
+            "somebody holds a lock for longer than lock_timeout",
+            "Look in pg_locks and pg_stat_activity for a transaction that has locked the table: a migration, a VACUUM FULL, a session that was left open.",
+        ),
+        &SqlState::QUERY_CANCELED => (
+            "a statement took longer than statement_timeout, or somebody cancelled it",
+            "If it lasts, run `postrider check`: it names the index that is missing. Look also for locks, and for a server that is overloaded.",
+        ),
+        &SqlState::TOO_MANY_CONNECTIONS => (
+            "the server has no connection left",
+            "Raise max_connections or the user's connection limit, or let fewer applications connect.",
+        ),
+        &SqlState::DISK_FULL => ("the server's disk is full", "Make room at the server."),
+        &SqlState::ADMIN_SHUTDOWN | &SqlState::CRASH_SHUTDOWN => (
+            "the server is shutting down, or somebody has ended the connection",
+            "If it lasts, look at the server's log.",
+        ),
+        &SqlState::CANNOT_CONNECT_NOW => (
+            "the server is starting up, shutting down or recovering",
+            "If it lasts, look at the server's log.",
+        ),
         code if passes(code) => (
             "the database cannot serve now",
-            "It is tried again; if it lasts, look at the server's log, its connections and its disk.",
+            "If it lasts, look at the server's log, its connections and its disk.",
         ),
         _ => (
             "a statement failed",

@@ -10,6 +10,7 @@ use crate::session::{Durable, Session};
 use crate::sql::Names;
 use crate::sql::depth::unknown_words;
 use crate::table::{Kind, Table};
+use crate::zone;
 
 /// Older servers lack what the statements are written with, and nobody maintains them.
 const SERVER_MIN: i32 = 150_000;
@@ -92,17 +93,8 @@ pub(crate) async fn refusals(session: &Session, config: &Config, table: &Table) 
             );
         }
     }
-    match table.relation {
-        'r' | 'p' => {}
-        'v' | 'm' => refuse(
-            "it is a view".into(),
-            "Name the table behind it: rows are locked, and transactions watched, by the table.",
-        ),
-        _ => refuse(
-            "it is a foreign table".into(),
-            "Connect to the server that has it: only there do locks and transactions show.",
-        ),
-    }
+    found.extend(zone::refusal(session, config, table).await?);
+    let mut refuse = |problem: String, remedy: &str| found.push(Fault::new(config.place(), problem, remedy));
     if is_cursor {
         drawn(session, config, table, &mut refuse).await?;
     }

@@ -4,6 +4,7 @@
 //! compiled from the layout and the live table once (`sql/`), is prepared once per connection, and takes a batch. Every time
 //! is the database's own.
 
+mod absent;
 mod append;
 #[cfg(feature = "diesel-async")]
 mod append_diesel;
@@ -22,6 +23,7 @@ mod hold;
 mod hot;
 mod lease;
 mod migrate;
+mod relation;
 mod rows;
 mod session;
 mod source;
@@ -32,6 +34,7 @@ mod table;
 mod tls;
 mod url;
 mod writer;
+mod zone;
 
 pub use append::{Outbox, Prepared, hint};
 #[cfg(feature = "diesel-async")]

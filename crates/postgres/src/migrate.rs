@@ -1,8 +1,11 @@
 //! Creating and upgrading tables: a small runner of numbered files.
 
 use postrider_core::{Fault, Layout};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use crate::absent::{no_table, require_schema};
+use crate::check::user;
 use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::session::{Durable, Session};
@@ -21,33 +24,70 @@ const NATIVE: &str = include_str!("../migrations/native.sql");
 pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
     config.validate()?;
     let session = Session::open(config, Durable::Now).await?;
-    let place = config.place();
-    let failed = |error| fault(&place, error);
-    let transaction = session.begin(Durable::Now).await.map_err(failed)?;
+    require_schema(&session, config).await?;
+    // Asked first: after a statement that failed the session answers nothing more.
+    let user = user(&session).await.map_err(|error| fault(&config.place(), error))?;
+    match run(&session, config).await {
+        Ok(done) => Ok(done),
+        Err(Stop::Told(fault)) => Err(fault),
+        Err(Stop::Failed(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            Err(may_not(&user, config, error))
+        }
+        Err(Stop::Failed(error)) => Err(fault(&config.place(), error)),
+    }
+}
+
+/// Why it was not done.
+enum Stop {
+    Told(Fault),
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// `check` cannot name this right: it is asked of whoever migrates, not of the relay.
+fn may_not(user: &str, config: &Config, error: Error) -> Fault {
+    let schema = config.layout.schema.as_ref().map_or("public".into(), |schema| schema.quoted());
+    Fault::new(
+        config.place(),
+        format!("user {user} may not create or change tables and functions there"),
+        format!(
+            "grant usage, create on schema {schema} to {user};  or let a user who owns the tables run it, or what `postrider migrate --print` shows."
+        ),
+    )
+    .caused_by(error)
+}
+
+async fn run(session: &Session, config: &Config) -> Result<Vec<String>, Stop> {
+    let transaction = session.begin(Durable::Now).await?;
     // Two that migrate at once would both create.
     let lock = "select pg_advisory_xact_lock(hashtextextended($1, 7))";
-    transaction.query(lock, &[(&Names::new(&config.layout).schema, Type::TEXT)]).await.map_err(failed)?;
-    let mut done = upgrade_side(&transaction, &config.layout).await.map_err(failed)?;
-    let table = Table::read(&transaction, &config.layout).await.map_err(failed)?;
+    transaction.query(lock, &[(&Names::new(&config.layout).schema, Type::TEXT)]).await?;
+    let mut done = upgrade_side(&transaction, &config.layout).await?;
+    let table = Table::read(&transaction, &config.layout).await?;
     let missing = table.as_ref().map_or(Vec::new(), |table| table.missing(&config.layout));
     if table.is_none() {
         if !is_native(&config.layout) {
-            return Err(no_table(config));
+            return Err(Stop::Told(no_table(session, config).await));
         }
-        transaction.run(&native_sql(&config.layout)).await.map_err(failed)?;
+        transaction.run(&native_sql(&config.layout)).await?;
         done.push(format!("created table {}", Names::new(&config.layout).table));
     }
     match missing.first() {
         // The layout or the table may have changed since: always the one that fits now.
         None => {
             let function = function_sql(&config.layout, config.payload_bytes_max);
-            transaction.run(&function).await.map_err(failed)?;
+            transaction.run(&function).await?;
         }
         Some((_, column)) => done.push(format!(
             "left out the function that appends: the layout maps column \"{column}\", and the table has none"
         )),
     }
-    transaction.commit().await.map_err(failed)?;
+    transaction.commit().await?;
     Ok(done)
 }
 
@@ -65,16 +105,6 @@ pub fn migration_sql(config: &Config) -> String {
     sql.push('\n');
     sql.push_str(&function_sql(layout, config.payload_bytes_max));
     sql
-}
-
-/// The table of an adopted layout belongs to the application.
-pub(crate) fn no_table(config: &Config) -> Fault {
-    let remedy = if is_native(&config.layout) {
-        "Run `postrider migrate`, which creates it."
-    } else {
-        "Create it with the application's own migrations, or name the right one with table = \"…\" and schema = \"…\"."
-    };
-    Fault::new(config.place(), "there is no such table", remedy)
 }
 
 /// The version of Postrider's own tables; zero where there are none.

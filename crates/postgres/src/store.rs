@@ -18,11 +18,14 @@ use postrider_core::source::SourceError;
 use postrider_core::store::{Depth, Filter, Listed, Shown, Store, Turn};
 use postrider_core::{EntryId, Fault, limits};
 use tokio::sync::{Mutex, MutexGuard};
+use tokio_postgres::error::SqlState;
 
+use crate::check;
 use crate::config::Config;
 use crate::fault::{Error, fault, source_error};
 use crate::migrate::require_side;
 use crate::session::{Durable, Session};
+use crate::sql::Names;
 use crate::table::inspect;
 use desk::{Desk, Verb};
 
@@ -63,6 +66,19 @@ impl PostgresStore {
 
     fn answer<T>(&self, answer: Result<T, Error>) -> Result<T, SourceError> {
         answer.map_err(|error| source_error(&self.config.place(), error))
+    }
+
+    /// A relay can do without this right, so that `check` does not always name it.
+    async fn may_not_delete(&self, error: Error) -> Fault {
+        let asked = async { check::user(&Session::open(&self.config, Durable::Now).await.ok()?).await.ok() };
+        let user = asked.await.unwrap_or_default();
+        let table = Names::new(&self.config.layout).table;
+        Fault::new(
+            self.config.place(),
+            format!("user {user} may not delete from {table}"),
+            format!("grant delete on {table} to {user};"),
+        )
+        .caused_by(error)
     }
 
     fn verb<'a>(
@@ -111,7 +127,15 @@ impl Store for PostgresStore {
         }
         let limit = Some(filter.limit.unwrap_or(PRUNE_ENTRIES).min(PRUNE_ENTRIES));
         let batch = Filter { limit, ..filter.clone() };
-        Box::pin(async move { self.answer(self.desk().await?.prune(filter, &batch).await) })
+        Box::pin(async move {
+            let desk = self.desk().await?;
+            match desk.prune(filter, &batch).await {
+                Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                    Err(SourceError::Unfit(self.may_not_delete(error).await))
+                }
+                answer => self.answer(answer),
+            }
+        })
     }
 
     fn reap(&self) -> BoxFuture<'_, Result<u64, SourceError>> {

@@ -1,12 +1,14 @@
 //! The live table: what it is, whatever the layout says.
 
-use postrider_core::layout::{Column, Identifier};
+use postrider_core::layout::{Column, Columns, Identifier};
 use postrider_core::{Fault, Layout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use crate::absent::no_table;
 use crate::config::Config;
 use crate::fault::{Error, fault};
+use crate::relation::no_table_at_all;
 use crate::session::{Param, Session};
 
 /// A table as the database has it.
@@ -209,7 +211,11 @@ pub(crate) async fn inspect(session: &Session, config: &Config) -> Result<Table,
         }
         read => read.map_err(|error| fault(&place, error))?,
     };
-    let table = table.ok_or_else(|| crate::migrate::no_table(config))?;
+    let Some(table) = table else { return Err(no_table(session, config).await) };
+    let refusal = no_table_at_all(session, config, &table).await.map_err(|error| fault(&place, error))?;
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
     match missing_columns(config, &table) {
         Some(missing) => Err(missing),
         None => Ok(table),
@@ -226,6 +232,6 @@ pub(crate) fn missing_columns(config: &Config, table: &Table) -> Option<Fault> {
     Some(Fault::new(
         config.place(),
         format!("layout \"{}\" maps columns that the table does not have: {names}", config.layout.name),
-        format!("Correct columns.{key} in the layout, or add the column.{near}"),
+        format!("Correct {} in the layout, or add the column.{near}", Columns::spelled(key)),
     ))
 }

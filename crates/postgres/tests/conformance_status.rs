@@ -5,10 +5,10 @@ mod common;
 
 use common::tables::{
     debezium_layout, debezium_tables, deleting_layout, full_status_layout, held_layout, logistics_layout,
-    logistics_tables, quoted_layout, status_layout, status_tables,
+    logistics_tables, marked_layout, quoted_layout, status_layout, status_tables,
 };
 use common::{Harness, block_on};
-use postrider_core::layout::Order;
+use postrider_core::layout::{Order, Way};
 
 mod lease_by_key {
     use super::*;
@@ -91,4 +91,46 @@ mod logistics_hold {
 mod debezium_hold {
     use super::*;
     postrider_conformance::source_suite!(block_on, Harness::new(debezium_layout(), &debezium_tables()));
+}
+
+/// F1: `published = { column = … }`, a time.
+mod marked_lease_by_key {
+    use super::*;
+    const MARK: &str = "column = \"sent_at\"";
+    postrider_conformance::source_suite!(
+        block_on,
+        Harness::new(marked_layout(Way::Lease, Order::Key, MARK), &status_tables())
+    );
+    postrider_conformance::store_suite!(
+        block_on,
+        Harness::new(marked_layout(Way::Lease, Order::Key, MARK), &status_tables())
+    );
+}
+
+/// A flag, which is NULL at first.
+mod flagged_lease_without_order {
+    use super::*;
+    const MARK: &str = "column = \"sent\"";
+    postrider_conformance::source_suite!(
+        block_on,
+        Harness::new(marked_layout(Way::Lease, Order::None, MARK), &status_tables())
+    );
+    postrider_conformance::store_suite!(
+        block_on,
+        Harness::new(marked_layout(Way::Lease, Order::None, MARK), &status_tables())
+    );
+}
+
+/// A number that is a time.
+mod marked_hold {
+    use super::*;
+    const MARK: &str = "column = \"sent_ms\", as = \"unix_ms\"";
+    postrider_conformance::source_suite!(
+        block_on,
+        Harness::new(marked_layout(Way::Hold, Order::None, MARK), &status_tables())
+    );
+    postrider_conformance::store_suite!(
+        block_on,
+        Harness::new(marked_layout(Way::Hold, Order::None, MARK), &status_tables())
+    );
 }

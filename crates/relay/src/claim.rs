@@ -190,9 +190,18 @@ impl<'r, S: Source> Engine<'r, S> {
         };
         if key.is_some_and(|key| self.keys.is_broken(key)) {
             self.decide(ticket, Settlement::Released);
+        } else if self.was_received(ticket) {
+            self.decide(ticket, Settlement::Published);
         } else {
             self.lanes[sink.0].ready.push_back(ticket);
         }
+    }
+
+    /// Whether the broker has it already, from a claim that was lost.
+    fn was_received(&mut self, ticket: Ticket) -> bool {
+        let now = self.relay.clock.instant();
+        let Some(claim) = self.claims.get(ticket.claim) else { return false };
+        self.received.take(&claim.entries[ticket.index], now)
     }
 
     /// Gives up an entry that can never be published. Its key breaks: the source knows whether a dead entry holds it.

@@ -20,6 +20,7 @@ use crate::lanes::{Lane, SinkNo};
 use crate::observe::Step;
 use crate::pace::Pace;
 use crate::publish::{ShipmentNo, Shipments};
+use crate::received::Received;
 use crate::relay::{Relay, Summary};
 use crate::wake::Woke;
 
@@ -47,6 +48,7 @@ pub(crate) struct Engine<'r, S: Source> {
     pub(crate) waits_for_others: bool,
     /// Since when the broker has given nothing but faults.
     pub(crate) away_since: Option<Instant>,
+    pub(crate) received: Received,
     pub(crate) ending: Ending,
     pub(crate) summary: Summary,
     sinks_of_topics: Vec<SinkNo>,
@@ -81,6 +83,7 @@ impl<'r, S: Source> Engine<'r, S> {
             waits_for_commits: false,
             waits_for_others: false,
             away_since: None,
+            received: Received::default(),
             ending: Ending::default(),
             summary: Summary::default(),
             sinks_of_topics: Vec::new(),

@@ -111,6 +111,9 @@ impl<S: Source> Engine<'_, S> {
             }
             _ => {}
         }
+        if *verdict == Verdict::Receipt && self.claims.get(ticket.claim).is_some_and(|claim| claim.void) {
+            self.keep_received(ticket.claim, &[(ticket.index, Settlement::Published)]);
+        }
         self.decide_at(ticket, settlement, now);
     }
 

@@ -14,6 +14,7 @@ mod lanes;
 mod observe;
 mod pace;
 mod publish;
+mod received;
 mod relay;
 mod settings;
 mod settle;

@@ -90,7 +90,10 @@ impl<S: Source> Engine<'_, S> {
         match result {
             Ok(()) => self.written(number, hold, &settlements),
             // A release without an answer: what was settled may or may not be; the source hands out what is not.
-            Err(SourceError::Unreachable(_) | SourceError::Unfit(_)) if hold.is_none() => self.close(number),
+            Err(SourceError::Unreachable(_) | SourceError::Unfit(_)) if hold.is_none() => {
+                self.keep_received(number, &settlements);
+                self.close(number);
+            }
             Err(SourceError::Unfit(fault)) if self.relay.settings.until_empty.is_some() => {
                 self.void(number);
                 self.ending.fail(fault, self.relay.clock.instant());
@@ -108,11 +111,23 @@ impl<S: Source> Engine<'_, S> {
                     claim.again_at = Some(again_at);
                 }
             }
-            Err(SourceError::Fenced) => self.void(number),
+            Err(SourceError::Fenced) => {
+                self.keep_received(number, &settlements);
+                self.void(number);
+            }
             Err(SourceError::Broken(fault)) => {
                 self.void(number);
                 self.ending.fail(fault, self.relay.clock.instant());
             }
+        }
+    }
+
+    /// Of a claim that is lost, keeps what the broker has: it comes again, and is not to be sent again.
+    pub(crate) fn keep_received(&mut self, number: ClaimNo, settlements: &[(usize, Settlement)]) {
+        let (now, ttl) = (self.now(), self.features.lease_ttl);
+        let Some(claim) = self.claims.get(number) else { return };
+        for (index, _) in settlements.iter().filter(|(_, settlement)| *settlement == Settlement::Published) {
+            self.received.keep(&claim.entries[*index], now, ttl);
         }
     }
 
@@ -190,6 +205,8 @@ impl<S: Source> Engine<'_, S> {
         claim.void = true;
         claim.hold = None;
         let entries = claim.unsettled;
+        let decided = std::mem::take(&mut claim.decided);
+        self.keep_received(number, &decided);
         self.saw(&Step::Fenced { entries });
         for lane in 0..self.lanes.len() {
             let ready = std::mem::take(&mut self.lanes[lane].ready);

@@ -39,10 +39,21 @@ impl Database {
     /// One on the server of this URL, for tests without a runtime.
     #[must_use]
     pub fn create_blocking_on(server: &str) -> Self {
+        Self::create_blocking_with(server, "")
+    }
+
+    /// One on [`crate::postgres`] that holds whatever bytes it is given as text.
+    #[must_use]
+    pub fn create_without_encoding() -> Self {
+        let any = " encoding 'SQL_ASCII' locale 'C' locale_provider libc";
+        Self::create_blocking_with(&address::postgres(), any)
+    }
+
+    fn create_blocking_with(server: &str, options: &str) -> Self {
         let chance = RandomState::new().build_hasher().finish();
         let name = format!("postrider_{}_{chance:016x}", std::process::id());
         // Nobody may connect to template0, so nobody is in the way but others who copy it.
-        let create = format!("create database {name} template template0");
+        let create = format!("create database {name} template template0{options}");
         let mut problem = None;
         let created = wait::within_deadline(|| match query(server, &create) {
             Ok(_) => true,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_core::layout::{Identifier, Order, SideTables, Way};
+use postrider_core::layout::{Identifier, Order, Published, SideTables, Way};
 use postrider_core::{Fault, Layout, Start, limits};
 
 /// Which outbox in which file, and how this process holds it.
@@ -95,6 +95,23 @@ impl Config {
                 self.place(),
                 "way = \"cursor\" reads in order, and order = \"none\" is set",
                 "Set order = \"key\", or way = \"lease\" on a status table.",
+            ));
+        }
+        if let Some(name) = self.layout.zone.name() {
+            return Err(Fault::new(
+                self.place(),
+                format!("zone = \"{name}\" is a name, and SQLite knows none"),
+                "Write the zone as an offset such as +09:00; where its clock changes with the seasons, let the application write UTC.",
+            ));
+        }
+        if self.layout.published == Published::Column {
+            return Err(Fault::new(
+                self.place(),
+                format!(
+                    "layout \"{}\" says published = {{ column = … }}, which SQLite does not have",
+                    self.layout.name
+                ),
+                "Add a status column and map it, with its words in [status], or use way = \"cursor\" on an id that counts.",
             ));
         }
         if way == Way::Lease && self.layout.status.is_none() {

@@ -11,7 +11,12 @@ pub(crate) fn source_error(place: &str, error: rusqlite::Error) -> SourceError {
     let code = error.sqlite_error_code();
     if code.is_some_and(passes) {
         return SourceError::Unreachable(
-            Fault::new(place, "the database is locked or cannot be read or written", "It is tried again; if it lasts, look for a process that keeps a transaction open, and for a full disk.").caused_by(error),
+            Fault::new(
+                place,
+                "the database is locked or cannot be read or written",
+                "Look for a process that keeps a transaction open, and for a full disk.",
+            )
+            .caused_by(error),
         );
     }
     match code {

@@ -93,6 +93,7 @@ fn reported(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<Reported> {
         published: u64::try_from(row.get::<_, i64>(3)?).unwrap_or_default(),
         per_second: row.get(4)?,
         circuits: Report::circuits_from(&row.get::<_, String>(5)?),
+        full: Report::full_from(&row.get::<_, String>(5)?),
         trouble: trouble.map(|(reason, at)| Trouble { reason: reason.into(), at: time(at) }),
     };
     let age = Duration::try_from(now.duration_since(time(row.get(1)?))).unwrap_or_default();

@@ -45,7 +45,7 @@ const USUAL: [Usual; 21] = [
     ("trace", &["traceparent", "tracecontext"], TEXTS),
     ("trace_state", &["tracestate"], TEXTS),
     ("sequence", &["sequence", "sequencenumber", "aggregateversion"], &[Holds::Integer]),
-    ("status", &["status", "state", "eventstatus", "outboxstatus"], TEXTS),
+    ("status", &["status", "state", "eventstatus", "outboxstatus"], &[Holds::Text, Holds::Integer]),
     ("retries", &["retrycount", "retries", "attempts", "attemptcount", "tries"], &[Holds::Integer]),
     ("retries_max", &["maxretries", "maxretrycount", "maxattempts"], &[Holds::Integer]),
     ("not_before", &["nextattemptat", "nextretryat", "notbefore", "availableat", "retryat"], TIMES),
@@ -64,11 +64,13 @@ const FLAGS: [&str; 7] =
 pub(super) struct Found<'t> {
     table: &'t Described,
     parts: Vec<(&'static str, &'t DescribedColumn)>,
+    /// What shows that an entry is published, where the table has no status.
+    mark: Option<&'t DescribedColumn>,
 }
 
 impl<'t> Found<'t> {
     pub(super) fn of(table: &'t Described) -> Self {
-        let mut found = Self { table, parts: Vec::new() };
+        let mut found = Self { table, parts: Vec::new(), mark: None };
         let id = match &table.primary_key[..] {
             [only] => table.columns.iter().find(|column| column.name == *only),
             _ => table.columns.iter().find(|column| column.name.eq_ignore_ascii_case("id")),
@@ -82,12 +84,30 @@ impl<'t> Found<'t> {
             });
             found.parts.extend(column.map(|column| (part, column)));
         }
-        // A flag that says "published" is a status of two words.
         if found.get("status").is_none() && !found.unclear_status() {
-            let flag = table.columns.iter().find(|column| column.holds == Holds::Boolean && is_flag(column));
-            found.parts.extend(flag.map(|column| ("status", column)));
+            found.look_for_mark();
         }
         found
+    }
+
+    /// A flag that says "published" and is never NULL is a status of two words; else it is a mark, as a time is that stays
+    /// empty until then.
+    fn look_for_mark(&mut self) {
+        let mut columns = self.table.columns.iter();
+        if let Some(flag) = columns.find(|column| column.holds == Holds::Boolean && is_flag(column)) {
+            match flag.empty_at_first {
+                true => self.mark = Some(flag),
+                false => self.parts.push(("status", flag)),
+            }
+        } else if let Some(at) = self.get("published_at").filter(|at| at.empty_at_first) {
+            self.parts.retain(|(part, _)| *part != "published_at");
+            self.mark = Some(at);
+        }
+    }
+
+    /// What shows that an entry is published, where the table has no status.
+    pub(super) fn mark(&self) -> Option<&'t DescribedColumn> {
+        self.mark
     }
 
     fn unclear_status(&self) -> bool {
@@ -135,7 +155,7 @@ impl<'t> Found<'t> {
     }
 
     fn takes(&self, column: &DescribedColumn) -> bool {
-        self.parts.iter().any(|(_, taken)| taken.name == column.name)
+        self.parts.iter().map(|(_, taken)| *taken).chain(self.mark).any(|taken| taken.name == column.name)
     }
 }
 

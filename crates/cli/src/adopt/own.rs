@@ -1,10 +1,10 @@
 //! A layout of the user's own, written for a live table.
 
-use postrider_core::layout::{Layout, Way};
-use postrider_postgres::{Described, Holds};
+use postrider_core::layout::{Layout, TO_FILL_IN, Way};
+use postrider_postgres::{Described, DescribedColumn, Holds};
 
 use super::columns::Found;
-use super::words::words;
+use super::words::{Sorted, words};
 
 /// Its file's text, the layout that it is, and what was guessed; an error says what could not be told.
 pub(super) fn layout(table: &Described) -> Result<(String, Layout, Vec<String>), Vec<String>> {
@@ -18,28 +18,54 @@ pub(super) fn layout(table: &Described) -> Result<(String, Layout, Vec<String>),
     let counts = found.get("id").is_some_and(|id| id.counts && id.holds == Holds::Integer);
     let mut told = Vec::new();
     let mut states = Vec::new();
-    match found.get("status").map(|status| (status, words(status))) {
-        Some((status, Ok((known, left)))) => {
-            let said: Vec<String> = known.iter().map(|(state, word)| format!("{word} = {state}")).collect();
-            told.push(format!("Guessed by name: the words of \"{}\": {}.", status.name, said.join(", ")));
-            if !left.is_empty() {
-                told.push(format!("Left out: {}: entries with these words are not touched.", left.join(", ")));
-            }
-            states = known;
+    match found.get("status") {
+        Some(status) => states = status_words(status, &mut told),
+        None if found.mark().is_some() => {
+            let mark = found.mark().map_or("", |column| &column.name);
+            told.push(format!("Guessed by name: an entry is published as soon as \"{mark}\" is set."));
         }
-        Some((_, Err(problem))) => unclear.push(problem),
         None if counts => {}
         None => unclear.push(
-            "it has neither a status column nor an id that the table hands out, so nothing says what is published".into(),
+            "it has neither a status column, nor a published_at that is empty until then, nor an id that the table hands out, so nothing says what is published".into(),
         ),
     }
     if !unclear.is_empty() {
         return Err(unclear);
     }
-    let way = if states.is_empty() { Way::Cursor } else { Way::Lease };
+    let way = if states.is_empty() && found.mark().is_none() { Way::Cursor } else { Way::Lease };
     let text = text(table, &found, way, counts, &states, &mut told);
-    let layout = Layout::parse("the layout", text.as_bytes()).map_err(|fault| vec![fault.to_string()])?;
+    // What is left to be filled in is sound as soon as it is.
+    let open = format!("= \"{TO_FILL_IN}\"");
+    let filled: String = text
+        .split_inclusive(&open)
+        .enumerate()
+        .map(|(n, part)| part.replace(&open, &format!("= \"word {n}\"")))
+        .collect();
+    let layout = Layout::parse("the layout", filled.as_bytes()).map_err(|fault| vec![fault.to_string()])?;
     Ok((text, layout, told))
+}
+
+/// The word of each state; what was not seen in the table is left for a person to fill in.
+fn status_words(status: &DescribedColumn, told: &mut Vec<String>) -> Vec<(&'static str, String)> {
+    let Sorted { mut found, left, missing } = words(status);
+    let name = &status.name;
+    if !found.is_empty() {
+        let said: Vec<String> = found.iter().map(|(state, word)| format!("{word} = {state}")).collect();
+        told.push(format!("Guessed by name: the words of \"{name}\": {}.", said.join(", ")));
+    }
+    if !left.is_empty() {
+        told.push(format!("Left out: {}: entries with these words are not touched.", left.join(", ")));
+    }
+    if !missing.is_empty() {
+        told.push(format!(
+            "Not known, since the table shows no such word: what \"{name}\" holds in an entry that is {}. Fill it in under [status], where \"{TO_FILL_IN}\" stands.",
+            missing.join(", and in one that is ")
+        ));
+    }
+    found.extend(missing.into_iter().map(|state| (state, TO_FILL_IN.to_owned())));
+    let place = |state: &str| ["pending", "published"].iter().position(|first| *first == state).unwrap_or(2);
+    found.sort_by_key(|(state, _)| place(state));
+    found
 }
 
 /// A cursor on a table that Postrider did not create has to be told where to begin.
@@ -77,7 +103,14 @@ fn text(
         way.word(),
         name = quoted(&table.name),
     );
-    if found.parts().any(|(_, column)| column.holds == Holds::Local) {
+    if let Some(mark) = found.mark() {
+        text.push_str(&format!(
+            "published = {{ column = {} }}    # set: published · empty: to be published\n",
+            quoted(&mark.name)
+        ));
+    }
+    let local = |column: &DescribedColumn| column.holds == Holds::Local;
+    if found.mark().is_some_and(local) || found.parts().any(|(_, column)| local(column)) {
         text.push_str("zone    = \"UTC\"    # of the times that are written without one\n");
         told.push("Guessed: times without a zone are UTC.".into());
     }
@@ -99,7 +132,15 @@ fn text(
     if !states.is_empty() {
         text.push_str("\n[status]\n");
         for (state, word) in states {
-            text.push_str(&format!("{state:9} = {}\n", quoted(word)));
+            let open = if word == TO_FILL_IN {
+                "    # FILL IN: the word for it was not seen in the table"
+            } else {
+                ""
+            };
+            text.push_str(&format!("{state:9} = {}{open}\n", quoted(word)));
+        }
+        if states.iter().all(|(state, _)| *state != "dead") {
+            text.push_str("# dead    =        # the word for entries that are given up; without one that is kept beside the table\n");
         }
     }
     let left = found.left_over();

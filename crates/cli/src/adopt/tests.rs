@@ -10,6 +10,7 @@ fn column(name: &str, holds: Holds) -> DescribedColumn {
         declared: format!("{holds:?}").to_lowercase(),
         holds,
         counts,
+        empty_at_first: false,
         words: Vec::new(),
         default: None,
     }
@@ -66,11 +67,9 @@ fn a_status_table_is_mapped_by_how_its_columns_are_called() {
 #[test]
 fn what_is_not_to_be_guessed_is_said() {
     let said = |table: &Described| adopt(table, &[]).unwrap_err().join("; ");
-    assert!(said(&status_table(&["A", "B"])).contains("known are A, B, and none that usually means pending"));
-    assert!(said(&status_table(&[])).contains("no word is known"));
-    let mut numbers = status_table(&[]);
-    numbers.columns[5].holds = Holds::Integer;
-    assert!(said(&numbers).contains("column \"Status\" is a text: which of its values means pending"));
+    let mut dates = status_table(&[]);
+    dates.columns[5].holds = Holds::Moment;
+    assert!(said(&dates).contains("column \"Status\" is a text: which of its values means pending"));
     let mut ticks = status_table(&["NEW", "SENT", "FAILED"]);
     ticks.columns[4].holds = Holds::Integer;
     assert!(said(&ticks).contains("as = \"unix_ms\""));
@@ -79,6 +78,32 @@ fn what_is_not_to_be_guessed_is_said() {
     assert!(said(&bare).contains("nothing says what is published"));
     bare.columns.remove(1);
     assert!(said(&bare).contains("an entry's type"));
+}
+
+/// F5: words that the table does not show are left to be filled in, and the layout is refused until they are.
+#[test]
+fn words_that_are_not_seen_are_left_to_be_filled_in() {
+    let mut numbers = status_table(&["0", "1"]);
+    numbers.columns[5].holds = Holds::Integer;
+    for (table, open) in [
+        (status_table(&["Pending"]), "status.published is"),
+        (status_table(&["A", "B"]), "status.pending and status.published is"),
+        (status_table(&[]), "status.pending and status.published is"),
+        (numbers, "status.pending and status.published is"),
+    ] {
+        let adopted = adopt(&table, &[]).unwrap();
+        let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+        assert!(text.contains("= \"?\"    # FILL IN"), "{text}");
+        assert!(
+            adopted.told.iter().any(|told| told.contains("Fill it in under [status]")),
+            "{:?}",
+            adopted.told
+        );
+        let fault = Layout::parse("x", text.as_bytes()).unwrap_err().to_string();
+        assert!(fault.contains(&format!("{open} yet to be filled in")), "{fault}");
+        let filled = text.replacen("= \"?\"", "= \"one\"", 1).replacen("= \"?\"", "= \"two\"", 1);
+        Layout::parse("x", filled.as_bytes()).unwrap();
+    }
 }
 
 /// F1: a flag is a status of two words; that an entry is dead is kept beside the table.
@@ -91,6 +116,36 @@ fn a_flag_says_what_is_published() {
     let words = Layout::parse("x", text.as_bytes()).unwrap().status.unwrap();
     assert_eq!((&*words.pending, words.published.as_deref(), words.dead), ("false", Some("true"), None));
     assert!(adopted.told[0].contains("false = pending, true = published"), "{:?}", adopted.told);
+}
+
+/// F1: a table without a status whose time of publishing is empty at first shows by that what is published.
+#[test]
+fn a_time_that_is_empty_at_first_says_what_is_published() {
+    let mut marked = table(
+        "log",
+        &[("id", Holds::Integer), ("kind", Holds::Text), ("data", Holds::Bytes), ("sent_at", Holds::Local)],
+    );
+    let cursor = adopt(&marked, &[]).unwrap();
+    let Fits::Own(text) = &cursor.layout else { panic!("{cursor:?}") };
+    assert_eq!(
+        Layout::parse("x", text.as_bytes()).unwrap().way,
+        Way::Cursor,
+        "one that is always set shows nothing"
+    );
+    for (name, holds) in [("sent_at", Holds::Local), ("is_published", Holds::Boolean)] {
+        marked.columns[3] = DescribedColumn { empty_at_first: true, ..column(name, holds) };
+        let adopted = adopt(&marked, &[]).unwrap();
+        let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+        let layout = Layout::parse("x", text.as_bytes()).unwrap();
+        assert_eq!((layout.way, adopted.needs_start), (Way::Lease, false));
+        let mark = layout.columns.published.as_ref().and_then(|column| column.name());
+        assert_eq!(mark.map(|mark| mark.as_str()), Some(name));
+        assert!(
+            adopted.told[0].contains(&format!("published as soon as \"{name}\" is set")),
+            "{:?}",
+            adopted.told
+        );
+    }
 }
 
 /// F1: an append-only table is a cursor, which has to be told where to begin.

@@ -14,13 +14,21 @@ const USUAL: [(&str, &[&str]); 5] = [
     ("retry", &["RETRY", "RETRYING"]),
 ];
 
-/// The words by state, and those that fit none.
-type Sorted = (Vec<(&'static str, String)>, Vec<String>);
+/// What is known of the words of a status column.
+pub(super) struct Sorted {
+    /// The words by state.
+    pub(super) found: Vec<(&'static str, String)>,
+    /// Those that fit none.
+    pub(super) left: Vec<String>,
+    /// States that need a word, and that no word was seen for.
+    pub(super) missing: Vec<&'static str>,
+}
 
-/// Sorts the words; an error says which state has none.
-pub(super) fn words(status: &DescribedColumn) -> Result<Sorted, String> {
+/// Sorts the words that were seen.
+pub(super) fn words(status: &DescribedColumn) -> Sorted {
     if status.holds == Holds::Boolean {
-        return Ok((vec![("pending", "false".into()), ("published", "true".into())], Vec::new()));
+        let found = vec![("pending", "false".into()), ("published", "true".into())];
+        return Sorted { found, left: Vec::new(), missing: Vec::new() };
     }
     let mut known = status.words.clone();
     known.extend(status.default.clone().filter(|word| !status.words.contains(word)));
@@ -29,22 +37,8 @@ pub(super) fn words(status: &DescribedColumn) -> Result<Sorted, String> {
         let word = usual.iter().find_map(|usual| known.iter().find(|word| word.to_uppercase() == *usual));
         found.extend(word.map(|word| (state, word.clone())));
     }
-    let missing: Vec<_> = ["pending", "published", "dead"]
-        .into_iter()
-        .filter(|state| found.iter().all(|(has, _)| has != state))
-        .collect();
-    if !missing.is_empty() {
-        let seen = if known.is_empty() {
-            "no word is known".to_owned()
-        } else {
-            format!("known are {}", known.join(", "))
-        };
-        return Err(format!(
-            "column \"{}\": {seen}, and none that usually means {}",
-            status.name,
-            missing.join(" or ")
-        ));
-    }
+    let has = |state: &str| found.iter().any(|(has, _)| *has == state);
+    let missing = ["pending", "published"].into_iter().filter(|state| !has(state)).collect();
     let left = known.into_iter().filter(|word| found.iter().all(|(_, taken)| taken != word)).collect();
-    Ok((found, left))
+    Sorted { found, left, missing }
 }

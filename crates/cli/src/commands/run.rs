@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
         settings,
         clock: clock.clone(),
         chance: chance(),
-        observer: Arc::new(Watched { steps: Steps::new(args.until_empty), pulse: pulse.clone() }),
+        observer: Arc::new(Watched { steps: Steps::new(args.until_empty, clock), pulse: pulse.clone() }),
     };
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
     welcome(config);
@@ -219,7 +219,9 @@ async fn conclude(args: &Args, summary: &Summary, pulse: &Pulse, store: &dyn Sto
     }
     note(&format!("Published {}.", events(summary.published)));
     let depth = store.depth().await?;
-    for line in left(&depth).into_iter().chain(pulse.is_full().then(|| full(&depth))) {
+    for line in
+        left(&depth).into_iter().chain(pulse.is_full().then(|| relays::full_up(depth.culprit.as_ref())))
+    {
         note(&line);
     }
     if summary.ended == Ended::BrokerAway {
@@ -254,30 +256,4 @@ fn left(depth: &Depth) -> Vec<String> {
         lines.push(format!("{} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)));
     }
     lines
-}
-
-fn full(depth: &Depth) -> String {
-    let key = depth.culprit.as_ref().map(|(key, _)| format!(" behind key {}", shown(key, CELL_CHARS_MAX)));
-    format!(
-        "Nothing further is read: the limit of parked entries is reached{}: revive or bury that key's entries",
-        key.unwrap_or_default()
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use postrider_core::Key;
-
-    use super::*;
-
-    #[test]
-    fn a_reading_that_is_full_names_the_key_and_what_to_do() {
-        let depth = Depth { culprit: Some((Key::new("Order", "1\u{1b}"), 9)), ..Depth::default() };
-        let said = full(&depth);
-        assert!(
-            said.contains("limit of parked entries is reached behind key Order/1\\u{1b}: revive or bury"),
-            "{said}"
-        );
-        assert!(full(&Depth::default()).contains("is reached: revive"));
-    }
 }

@@ -119,7 +119,7 @@ fn text(config: &Config, order: Order, depth: &Depth, reports: &[Reported], now:
         "their status is none of the layout's words: `postrider list --state unknown` shows them".to_owned(),
     );
     pairs.push(("published", count(depth.published)));
-    pairs.extend(relays::pairs(depth.holder.as_deref(), order, reports, now));
+    pairs.extend(relays::pairs(depth.holder.as_deref(), order, depth.culprit.as_ref(), reports, now));
     table::pairs(&pairs)
 }
 

@@ -73,3 +73,47 @@ fn status_shows_an_open_circuit_and_why() {
     }
     assert!(!format!("{seen}{shown}").contains("4111"), "no payload: {shown}");
 }
+
+/// Whoever was killed is told as silent as soon as two of its reports are missing.
+#[test]
+fn a_relay_that_was_killed_is_silent_before_long() {
+    let world = World::with_config("[[sink]]\nurl = \"file://events.jsonl\"\n");
+    let mut killed = world.start("relay", &["run"], &[]);
+    until("a report", || relay(&status(&world), "active").is_some());
+    killed.signal(Signal::KILL);
+    killed.wait();
+    let mut seen = Value::Null;
+    until("silence", || {
+        seen = status(&world);
+        relay(&seen, "active").is_none()
+    });
+    let silent = relay(&seen, "silent").unwrap_or_else(|| panic!("{seen}"));
+    assert!(silent["age_seconds"].as_f64().unwrap() < 9.0, "{silent}");
+    let shown = world.run(&["status"]).ok();
+    assert!(shown.contains("silent for ") && shown.contains("killed, or cut off"), "{shown}");
+}
+
+/// DESIGN, "Order": at the limit of what is parked the reading stops, and `status` names the key at fault.
+#[test]
+fn a_reading_that_is_full_is_told_by_status() {
+    let world = World::with_config("[[sink]]\nurl = \"file://events.jsonl\"\n");
+    let values = "'shop.order.created.v1', 'Order', 'culprit', ";
+    world
+        .database("postrider.db")
+        .execute_batch(&format!(
+            "begin; insert into outbox (type, aggregate_type, aggregate_id, payload, time) values ({values} 'no json', 0); \
+             insert into outbox (type, aggregate_type, aggregate_id, payload, time) \
+             with recursive n(n) as (select 1 union all select n + 1 from n where n < 60000) select {values} '{{}}', 0 from n; commit"
+        ))
+        .unwrap();
+    let _relay = world.start("relay", &["run"], &[]);
+    let mut seen = Value::Null;
+    until("a full reading", || {
+        seen = status(&world);
+        relay(&seen, "active").is_some_and(|active| active["full"] == true)
+    });
+    let shown = world.run(&["status"]).ok();
+    for part in ["full", "nothing further is read", "behind key Order/culprit", "revive, bury or prune"] {
+        assert!(shown.contains(part), "{part} is not in: {shown}");
+    }
+}

@@ -47,7 +47,7 @@ async fn holders(store: &dyn Store) -> Vec<String> {
 
 fn quiet(holder: &str, role: Role) -> Report {
     let holder = holder.to_owned();
-    Report { holder, role, published: 0, per_second: 0.0, circuits: Vec::new(), trouble: None }
+    Report { holder, role, published: 0, per_second: 0.0, circuits: Vec::new(), full: false, trouble: None }
 }
 
 fn troubled(holder: &str) -> Report {
@@ -59,6 +59,7 @@ fn troubled(holder: &str) -> Report {
         since,
     };
     Report {
+        full: true,
         published: 12_345,
         per_second: 67.5,
         circuits: vec![tripped(None, Circuit::Open), tripped(Some("orders"), Circuit::HalfOpen)],

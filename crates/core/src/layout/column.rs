@@ -90,6 +90,9 @@ pub struct Columns {
     pub leased_at: Option<Column>,
     /// Bumped by every write.
     pub version: Option<Column>,
+    /// What shows that it is published, where neither a status nor its absence does: spelled `published = { column = … }`.
+    #[serde(skip)]
+    pub published: Option<Column>,
 }
 
 /// Columns that become extension attributes.
@@ -128,7 +131,13 @@ impl Columns {
         self.all().into_iter().filter_map(|(key, column)| column.map(|column| (key, column))).chain(extra)
     }
 
-    fn all(&self) -> [(&'static str, Option<&Column>); 23] {
+    /// How a layout file spells the key of a column.
+    #[must_use]
+    pub fn spelled(key: &str) -> String {
+        if key == "published" { "published.column".into() } else { format!("columns.{key}") }
+    }
+
+    fn all(&self) -> [(&'static str, Option<&Column>); 24] {
         [
             ("id", self.id.as_ref()),
             ("event_id", self.event_id.as_ref()),
@@ -153,6 +162,7 @@ impl Columns {
             ("lease_owner", self.lease_owner.as_ref()),
             ("leased_at", self.leased_at.as_ref()),
             ("version", self.version.as_ref()),
+            ("published", self.published.as_ref()),
         ]
     }
 }

@@ -8,6 +8,7 @@ mod column;
 mod identifier;
 mod json_path;
 mod message;
+mod published;
 mod retry;
 mod side;
 mod spelled;
@@ -24,10 +25,12 @@ pub use column::{Column, Columns, Extra};
 pub use identifier::Identifier;
 pub use json_path::JsonPath;
 pub use message::{MessageForm, Shape};
+pub use published::Published;
 pub use side::{FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
 pub use spelled::property;
 pub use status::Words;
 pub use time::{TimeForm, Zone};
+pub use validate::TO_FILL_IN;
 
 use crate::retry::Policy;
 use crate::route::{Route, Router, order_among};
@@ -202,16 +205,6 @@ pub enum Payload {
     Json,
     /// Whatever the content type says, as bytes or text.
     Bytes,
-}
-
-/// How published shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Published {
-    /// By the status column's word; on a cursor by the position.
-    Status,
-    /// The row is deleted.
-    Delete,
 }
 
 #[cfg(test)]

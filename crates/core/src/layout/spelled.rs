@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use super::published;
 use super::retry::Retry;
 use super::{
     Columns, Data, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable,
@@ -58,7 +59,7 @@ struct Spelled {
     zone: Zone,
     columns: Columns,
     status: Option<Words>,
-    published: Option<Published>,
+    published: Option<published::Spelled>,
     #[serde(default)]
     retry: Retry,
     #[serde(default)]
@@ -78,6 +79,14 @@ impl Spelled {
             Names::Free => "{aggregate_type}-events",
         };
         let retry_runs = self.retry.runs()?;
+        let published = match self.published {
+            None => Published::Status,
+            Some(published::Spelled::Word(word)) => word,
+            Some(published::Spelled::Column(column)) => {
+                self.columns.published = Some(column);
+                Published::Column
+            }
+        };
         Ok(Layout {
             name: self.name,
             schema: self.schema,
@@ -95,7 +104,7 @@ impl Spelled {
             zone: self.zone,
             columns: self.columns,
             status: self.status,
-            published: self.published.unwrap_or(Published::Status),
+            published,
             retry_runs,
             sides: SideTables { position: self.position.table, failed: self.retry.table() },
             retry: Policy::from(self.retry),

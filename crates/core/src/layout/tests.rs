@@ -173,6 +173,29 @@ fn debeziums_table_is_taken_as_it_is() {
     assert_eq!(Layout::parse("my.toml", cursor.as_bytes()).unwrap().way, Way::Cursor);
 }
 
+/// F1: a time or a flag shows what is published, in a table without a status.
+#[test]
+fn a_column_shows_what_is_published() {
+    let marked = |mark: &str| DEBEZIUM.replace("published = \"delete\"", &format!("published = {mark}"));
+    let layout =
+        Layout::parse("my.toml", marked("{ column = \"sent_at\", as = \"unix_ms\" }").as_bytes()).unwrap();
+    assert_eq!(layout.published, Published::Column);
+    let Some(Column::Named(name, TimeForm::UnixMs)) = &layout.columns.published else { panic!("{layout:?}") };
+    assert_eq!(name.as_str(), "sent_at");
+    for (text, expected) in [
+        (marked("{ column = \"sent\" }").replace("\"hold\"", "\"cursor\""), "writes to no row"),
+        (LOGISTICS.replace("way ", "published = { column = \"x\" }\nway "), "and a status is mapped"),
+        (marked("{ column = \"payload\" }"), "published.column and columns.payload are the same column"),
+        (marked("{ colunm = \"x\" }"), "Did you mean \"column\"?"),
+        (marked("\"delte\""), "Did you mean \"delete\"?"),
+        (marked("{ column = \"\" }"), "needs a name"),
+        (marked("true"), "{ column = \"sent_at\" }"),
+    ] {
+        let fault = fault(&text);
+        assert!(fault.contains(expected) && fault.starts_with("my.toml:"), "{expected} in {fault}");
+    }
+}
+
 /// F5: an unknown key names file, line and the nearest key, in any table of the file.
 #[test]
 fn an_unknown_key_is_named_with_its_line() {

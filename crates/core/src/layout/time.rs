@@ -47,37 +47,77 @@ impl TimeForm {
     }
 }
 
-/// The zone of times that are written without one: `UTC` or an offset such as `+09:00`.
+/// The zone of times that are written without one: `UTC`, an offset such as `+09:00`, or a name such as `Asia/Seoul`, which
+/// only a database can tell the meaning of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zone(Offset);
+pub struct Zone(Offset, Option<Name>);
 
 impl Default for Zone {
     fn default() -> Self {
-        Self(Offset::UTC)
+        Self(Offset::UTC, None)
+    }
+}
+
+/// A zone's name; inline, so that a zone is a plain value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name([u8; Name::BYTES_MAX]);
+
+impl Name {
+    /// The longest that the world knows has 32.
+    const BYTES_MAX: usize = 40;
+
+    /// Letters, digits and `_+-`, in parts with a slash between: nothing else is one, and nothing else reaches a statement.
+    fn new(text: &str) -> Option<Self> {
+        let is_part = |part: &str| {
+            part.starts_with(|c: char| c.is_ascii_alphabetic())
+                && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-".contains(&b))
+        };
+        let is_name = text.contains('/') && text.split('/').all(is_part) && text.len() <= Self::BYTES_MAX;
+        let mut name = [0; Self::BYTES_MAX];
+        name.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        is_name.then_some(Self(name))
+    }
+
+    fn as_str(&self) -> &str {
+        let bytes = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
 impl Zone {
-    /// Reads `UTC`, `Z` or `+09:00`.
+    /// Reads `UTC`, `Z`, `+09:00` or `Asia/Seoul`.
     ///
     /// # Errors
     /// A sentence that says what a zone looks like.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("utc") || text.eq_ignore_ascii_case("z") {
-            return Ok(Self(Offset::UTC));
+            return Ok(Self(Offset::UTC, None));
         }
-        offset(text).map(Self).ok_or_else(|| {
+        let named = || Name::new(text).map(|name| Self(Offset::UTC, Some(name)));
+        offset(text).map(|offset| Self(offset, None)).or_else(named).ok_or_else(|| {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
-            format!("\"{shown}\" is no zone: write UTC or an offset such as +09:00")
+            format!(
+                "\"{shown}\" is no zone: write UTC, an offset such as +09:00, or a name such as Asia/Seoul"
+            )
         })
     }
 
-    /// Reads a time as people and databases write it: RFC 3339, or without a zone, then in this one.
+    /// The name, where it is one: then only a database can tell what a time without a zone means.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.1.as_ref().map(Name::as_str)
+    }
+
+    /// Reads a time as people and databases write it: RFC 3339, or without a zone, then in this one. Where the zone is a name,
+    /// a time without a zone is none.
     #[must_use]
     pub fn read(self, text: &str) -> Option<Timestamp> {
         let text = text.trim();
         if let Ok(time) = text.parse::<Timestamp>() {
             return Some(time);
+        }
+        if self.1.is_some() {
+            return None;
         }
         let civil: DateTime = text.parse().ok()?;
         TimeZone::fixed(self.0).to_timestamp(civil).ok()
@@ -86,6 +126,9 @@ impl Zone {
     /// The moment of a date and time in this zone, given in microseconds since 1970 as if it were UTC.
     #[must_use]
     pub fn moment(self, local_us: i64) -> Option<Timestamp> {
+        if self.1.is_some() {
+            return None;
+        }
         Timestamp::from_microsecond(local_us.checked_sub(self.offset_us())?).ok()
     }
 
@@ -99,7 +142,7 @@ impl Zone {
         i64::from(self.0.seconds()) * 1_000_000
     }
 
-    /// Writes a time as SQL has it, in this zone, with microseconds.
+    /// Writes a time as SQL has it, in this zone, with microseconds; in UTC where the zone is a name.
     #[must_use]
     pub fn write(self, time: Timestamp) -> String {
         let civil = self.0.to_datetime(time);
@@ -123,6 +166,9 @@ fn offset(text: &str) -> Option<Offset> {
 
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            return f.write_str(name);
+        }
         let seconds = self.0.seconds();
         if seconds == 0 {
             return f.write_str("UTC");
@@ -170,10 +216,21 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_utc_or_an_offset() {
+    fn zones_are_utc_an_offset_or_a_name() {
+        let seoul = Zone::parse("Asia/Seoul").unwrap();
+        assert_eq!((seoul.to_string().as_str(), seoul.name()), ("Asia/Seoul", Some("Asia/Seoul")));
+        assert_eq!(seoul.read("2026-01-02 12:04:05"), None, "not to be guessed");
+        assert!(seoul.read("2026-01-02T12:04:05+09:00").is_some());
+        assert_eq!(seoul.moment(0), None);
+        assert!(Zone::parse("America/Argentina/ComodRivadavia").is_ok());
+
         assert_eq!(Zone::parse("utc").unwrap().to_string(), "UTC");
         assert_eq!(Zone::parse("-03:30").unwrap().to_string(), "-03:30");
-        for text in ["", "Seoul", "+9", "+24:00", "+01:60", "+0a:00", "09:00"] {
+        let long = format!("A/{}", "b".repeat(60));
+        for text in [
+            "", "Seoul", "Asia/", "/Seoul", "A/b'c", "A/b c", "A/\0", &long, "+9", "+24:00", "+01:60",
+            "+0a:00", "09:00",
+        ] {
             assert!(Zone::parse(text).is_err(), "{text}");
         }
     }
@@ -181,7 +238,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(us in -60_000_000_000_000_000i64..200_000_000_000_000_000, minutes in -1_400i32..1_400) {
-            let zone = Zone(Offset::from_seconds(minutes * 60).unwrap());
+            let zone = Zone(Offset::from_seconds(minutes * 60).unwrap(), None);
             let time = Timestamp::from_microsecond(us).unwrap();
             prop_assert_eq!(zone.read(&zone.write(time)), Some(time));
             prop_assert_eq!(Zone::parse(&zone.to_string()).unwrap(), zone);

@@ -5,7 +5,7 @@ use crate::route::check_topic;
 use crate::{Fault, Names, limits, name};
 
 /// The parts of an entry that are times.
-const TIMES: [&str; 4] = ["time", "not_before", "published_at", "leased_at"];
+const TIMES: [&str; 5] = ["time", "not_before", "published_at", "leased_at", "published"];
 /// The parts that Postrider writes, or finds rows by: only a column can hold them.
 const WRITTEN: [&str; 11] = [
     "id",
@@ -20,6 +20,9 @@ const WRITTEN: [&str; 11] = [
     "leased_at",
     "version",
 ];
+
+/// Where a person is to write a status word: nobody but the table's owner knows it.
+pub const TO_FILL_IN: &str = "?";
 
 /// Columns that become attributes: a database's function takes so many, twice.
 const EXTRA_MAX: usize = 32;
@@ -160,6 +163,17 @@ impl Layout {
     fn words_are_sound(&self) -> Result<(), Problem> {
         let Some(words) = &self.status else { return Ok(()) };
         let given: Vec<_> = words.given().collect();
+        let open: Vec<_> = given
+            .iter()
+            .filter(|(_, word)| *word == TO_FILL_IN)
+            .map(|(key, _)| format!("status.{key}"))
+            .collect();
+        require(open.is_empty(), || {
+            (
+                format!("{} is yet to be filled in", open.join(" and ")),
+                format!("Write the table's own word in place of \"{TO_FILL_IN}\"."),
+            )
+        })?;
         for (at, (key, word)) in given.iter().enumerate() {
             require(!word.is_empty(), || {
                 (format!("status.{key} is empty"), "Give the word that the table has for it.".into())
@@ -181,12 +195,21 @@ impl Layout {
                         .into(),
                 )
             })?;
+            require(self.published != Published::Column, || {
+                (
+                    format!("way = \"{way}\" writes to no row, and published = {{ column = … }} is set"),
+                    "Use way = \"lease\" for a table whose rows say that they are published, or leave published out.".into(),
+                )
+            })?;
             return require(self.published == Published::Status, || {
                 (
                     format!("way = \"{way}\" does not delete, and published = \"delete\" is set"),
                     "Leave published out and set a retention instead.".into(),
                 )
             });
+        }
+        if self.published == Published::Column {
+            return self.column_shows_published();
         }
         // Where published rows are deleted, every row that is there is pending, unless Postrider's own table has it as dead.
         if self.published == Published::Delete && columns.status.is_none() && self.status.is_none() {
@@ -195,8 +218,9 @@ impl Layout {
         require(columns.status.is_some(), || {
             (
                 format!("way = \"{way}\" needs a status column, and columns.status is missing"),
-                "Map it, set published = \"delete\" where published rows are deleted, or use way = \"cursor\" on a table \
-                 with an auto-incremented id."
+                "Map it, set published = { column = \"sent_at\" } where a time or a flag shows what is published or \
+                 published = \"delete\" where published rows are deleted, or use way = \"cursor\" on a table with an \
+                 auto-incremented id."
                     .into(),
             )
         })?;
@@ -216,6 +240,33 @@ impl Layout {
 }
 
 impl Layout {
+    /// A row is published as soon as its column holds something: nothing else may write there.
+    fn column_shows_published(&self) -> Result<(), Problem> {
+        let columns = &self.columns;
+        require(columns.status.is_none() && self.status.is_none(), || {
+            (
+                "published = { column = … } is for a table without a status, and a status is mapped".into(),
+                "Give the word for published entries in [status], and leave published out; or leave columns.status and [status] out."
+                    .into(),
+            )
+        })?;
+        let mark = columns.published.as_ref().and_then(Column::name);
+        let other = columns
+            .given()
+            .find(|(key, column)| *key != "published" && mark.is_some() && column.name() == mark);
+        match other {
+            Some(("published_at", _)) => Err((
+                "published.column and columns.published_at are the same column".into(),
+                "Leave columns.published_at out: published.column says it already.".into(),
+            )),
+            Some((key, _)) => Err((
+                format!("published.column and columns.{key} are the same column"),
+                "Name the column that is empty until an entry is published.".into(),
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn topics_are_sound(&self) -> Result<(), Problem> {
         require(self.topics.len() <= limits::TOPICS_MAX, || {
             (

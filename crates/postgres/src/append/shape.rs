@@ -37,6 +37,7 @@ pub(crate) enum Kind {
     Json,
     /// A date and time without a zone.
     Local,
+    Boolean,
     Other,
 }
 
@@ -97,6 +98,7 @@ impl From<Told> for LiveColumn {
             "bytea" => Kind::Bytes,
             "json" | "jsonb" => Kind::Json,
             "timestamp" => Kind::Local,
+            "bool" => Kind::Boolean,
             _ => Kind::Other,
         };
         Self {

@@ -1,6 +1,6 @@
 //! Columns: whether they are there, and whether their types can hold what they are mapped for.
 
-use postrider_core::layout::{Column, Order, Payload, TimeForm, Way};
+use postrider_core::layout::{Column, Columns, Order, Payload, TimeForm, Way};
 use postrider_core::limits;
 use postrider_core::nearest::nearest;
 
@@ -26,6 +26,7 @@ impl Found<'_> {
                 Column::Constant(_) | Column::Json(_) | Column::Absent => {}
             }
         }
+        self.mark(table);
         self.id(table);
         self.topics();
     }
@@ -35,10 +36,11 @@ impl Found<'_> {
         let near = near.map_or(String::new(), |near| format!(" The table has \"{near}\": is it that?"));
         self.fault(
             format!(
-                "layout \"{}\" maps columns.{key} to \"{name}\", which the table does not have",
-                self.layout().name
+                "layout \"{}\" maps {} to \"{name}\", which the table does not have",
+                self.layout().name,
+                Columns::spelled(key)
             ),
-            format!("Correct columns.{key} in the layout, or add the column.{near}"),
+            format!("Correct {} in the layout, or add the column.{near}", Columns::spelled(key)),
         );
     }
 
@@ -64,8 +66,8 @@ impl Found<'_> {
                 self.width(key, live);
             }
             "extensions" => self.of_kind(key, live, &[Kind::Text, Kind::Json, Kind::Jsonb], "a text or JSON"),
-            // Its words are looked at by themselves.
-            "status" | "id" => {}
+            // Looked at by themselves.
+            "status" | "id" | "published" => {}
             _ if live.kind == Kind::Bytes => self.fault(
                 format!(
                     "columns.{key} is \"{}\" of type {}, and a text is expected",

@@ -1,6 +1,6 @@
 //! Indexes: the one that claiming needs, and those that every write pays for.
 
-use postrider_core::layout::{Column, Identifier, Way};
+use postrider_core::layout::{Column, Identifier, Published, Way};
 
 use super::Found;
 use crate::sql::{Names, quoted};
@@ -29,6 +29,10 @@ impl Found<'_> {
     /// Without an index on the open rows, every claim reads the whole table.
     fn open_rows(&mut self, table: &Table) {
         let layout = self.layout();
+        if layout.published == Published::Column {
+            let columns: Vec<String> = order(layout, table).into_iter().map(Identifier::quoted).collect();
+            return self.unmarked_rows(table, &columns);
+        }
         let Some(status) = layout.columns.status.as_ref().and_then(Column::name) else { return };
         if table.column(status.as_str()).is_none() {
             return;

@@ -23,8 +23,17 @@ has_any_column_privilege(c.oid, 'update'), has_table_privilege(c.oid, 'delete') 
 from pg_class as c join pg_namespace as n on n.oid = c.relnamespace where c.oid = $1";
 
 /// The columns that Postrider writes, where a layout maps them.
-const WRITTEN: [&str; 8] =
-    ["status", "retries", "not_before", "error", "published_at", "lease_owner", "leased_at", "version"];
+const WRITTEN: [&str; 9] = [
+    "status",
+    "retries",
+    "not_before",
+    "error",
+    "published_at",
+    "lease_owner",
+    "leased_at",
+    "version",
+    "published",
+];
 
 impl Found<'_> {
     /// Says whether the table's columns can be read at all.
@@ -50,8 +59,10 @@ impl Found<'_> {
             .filter(|name| table.column(name).is_some())
             .collect();
         let unread = self.columns_without(session, table, &mapped, "select").await?;
-        self.lacks(&unread, mapped.len(), "select", &names.table);
+        let mut lacking = Lacking::default();
+        lacking.columns("select", &unread, mapped.len());
         if layout.way == Way::Cursor {
+            self.lacks(lacking, &names.table);
             self.of_cursor(session, table, may_delete).await?;
         } else {
             let written: Vec<&str> = layout
@@ -63,26 +74,17 @@ impl Found<'_> {
                 .filter(|name| table.column(name).is_some())
                 .collect();
             let unwritten = self.columns_without(session, table, &written, "update").await?;
-            self.lacks(&unwritten, written.len(), "update", &names.table);
+            lacking.columns("update", &unwritten, written.len());
             // A row is locked by whoever may update any of its columns.
             if !may_update && unwritten.is_empty() {
-                self.fault(
-                    format!(
-                        "user {user} may not update {}, and without it no row can be locked",
-                        names.table
-                    ),
-                    format!("grant update on {} to {user};", names.table),
-                );
+                lacking.whole("update", "without it no row can be locked");
             }
-            if layout.published == Published::Delete && !may_delete {
-                self.fault(
-                    format!(
-                        "user {user} may not delete from {}, and published = \"delete\" is set",
-                        names.table
-                    ),
-                    format!("grant delete on {} to {user};", names.table),
-                );
-            } else if layout.retention.is_some() && !may_delete {
+            let deletes = layout.published == Published::Delete;
+            if deletes && !may_delete {
+                lacking.whole("delete", "published = \"delete\" is set");
+            }
+            self.lacks(lacking, &names.table);
+            if !deletes && layout.retention.is_some() && !may_delete {
                 self.no_retention(&names.table);
             }
         }
@@ -152,15 +154,11 @@ impl Found<'_> {
     }
 
     async fn table_rights(&mut self, session: &Session, table: &str, rights: &[&str]) -> Result<(), Error> {
-        let missing = session.query(TABLE, &[(&table, Type::TEXT), (&rights, Type::TEXT_ARRAY)]).await?;
-        for row in missing {
-            let right: String = row.get(0);
-            let user = self.user.clone();
-            self.fault(
-                format!("user {user} may not {right} on {table}"),
-                format!("grant {right} on {table} to {user};"),
-            );
+        let mut lacking = Lacking::default();
+        for row in session.query(TABLE, &[(&table, Type::TEXT), (&rights, Type::TEXT_ARRAY)]).await? {
+            lacking.rights.push(row.get(0));
         }
+        self.lacks(lacking, table);
         Ok(())
     }
 
@@ -176,17 +174,41 @@ impl Found<'_> {
         Ok(session.query(COLUMNS, &params).await?.iter().map(|row| row.get(0)).collect())
     }
 
-    fn lacks(&mut self, without: &[String], of: usize, right: &str, table: &str) {
+    /// One line per table, with all that is missing there.
+    fn lacks(&mut self, lacking: Lacking, table: &str) {
+        let Lacking { rights, why } = lacking;
+        if rights.is_empty() {
+            return;
+        }
+        let (user, rights) = (self.user.clone(), rights.join(", "));
+        let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+        self.fault(
+            format!("user {user} may not {rights} on {table}{why}"),
+            format!("grant {rights} on {table} to {user};"),
+        );
+    }
+}
+
+/// The rights that are missing on one table, as a GRANT has them.
+#[derive(Default)]
+struct Lacking {
+    rights: Vec<String>,
+    why: Vec<&'static str>,
+}
+
+impl Lacking {
+    /// A right that is missing on some of so many columns.
+    fn columns(&mut self, right: &str, without: &[String], of: usize) {
         if without.is_empty() {
             return;
         }
-        let user = self.user.clone();
         let columns = without.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
-        let (what, grant) = if without.len() == of {
-            (table.to_owned(), format!("grant {right} on {table} to {user};"))
-        } else {
-            (format!("{columns} of {table}"), format!("grant {right} ({columns}) on {table} to {user};"))
-        };
-        self.fault(format!("user {user} may not {right} {what}"), grant);
+        let is_whole = without.len() == of;
+        self.rights.push(if is_whole { right.to_owned() } else { format!("{right} ({columns})") });
+    }
+
+    fn whole(&mut self, right: &str, why: &'static str) {
+        self.rights.push(right.to_owned());
+        self.why.push(why);
     }
 }

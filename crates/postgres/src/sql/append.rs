@@ -5,6 +5,7 @@ use postrider_core::layout::{Column, Identifier, TimeForm, Zone};
 use postrider_core::rows::Field;
 use postrider_core::{Fault, Layout};
 
+use super::time::zone_sql;
 use super::{Names, function_name, literal};
 use crate::append::shape::{Kind, LiveColumn, Shape};
 
@@ -94,13 +95,19 @@ impl AppendSql {
                     let column = shape.column(layout, name)?.clone();
                     let form = form(layout, field, column.kind);
                     let at = parameters.len() + 1;
-                    ones.push(value(&format!("${at}::{}", form.sql()), field, form, &column));
-                    manys.push(value(&format!("u.p{at}"), field, form, &column));
+                    ones.push(value(layout, &format!("${at}::{}", form.sql()), field, form, &column));
+                    manys.push(value(layout, &format!("u.p{at}"), field, form, &column));
                     let is_extra = is_extra(field, &column);
                     if !is_extra {
                         plain_at += 1;
                         plain_listed.push(name.quoted());
-                        plains.push(value(&format!("${plain_at}::{}", form.sql()), field, form, &column));
+                        plains.push(value(
+                            layout,
+                            &format!("${plain_at}::{}", form.sql()),
+                            field,
+                            form,
+                            &column,
+                        ));
                     }
                     parameters.push(Parameter { slot, field, form, column, is_extra });
                     continue;
@@ -118,6 +125,11 @@ impl AppendSql {
             listed.push(name.quoted());
             plain_listed.push(name.quoted());
             [&mut ones, &mut plains, &mut manys].into_iter().for_each(|all| all.push(now.clone()));
+        }
+        if let Some((name, empty)) = unmarked(layout, shape) {
+            listed.push(name.quoted());
+            plain_listed.push(name.quoted());
+            [&mut ones, &mut plains, &mut manys].into_iter().for_each(|all| all.push(empty.to_owned()));
         }
         let (listed, returned) = (listed.join(", "), id.quoted());
         let into = format!("insert into {} as t ({listed})", names.table);
@@ -171,9 +183,9 @@ fn once(layout: &Layout) -> String {
     format!("select entry, event_id, repeated::text from {}({})", function_name(layout), given.join(", "))
 }
 
-/// Without a zone's name, which a column of text would not be read back with.
+/// What [`Zone::write`] writes in. Without a zone's name, which a column of text would not be read back with.
 pub(crate) fn offset(zone: Zone) -> String {
-    if zone == Zone::default() { "+00:00".into() } else { zone.to_string() }
+    if zone == Zone::default() || zone.name().is_some() { "+00:00".into() } else { zone.to_string() }
 }
 
 fn form(layout: &Layout, field: Field, kind: Kind) -> Form {
@@ -192,8 +204,11 @@ fn form(layout: &Layout, field: Field, kind: Kind) -> Form {
 }
 
 /// A parameter as its column takes it. Texts are assigned, not cast: a cast would cut what is too long without a word.
-fn value(parameter: &str, field: Field, form: Form, column: &LiveColumn) -> String {
-    let cast = if form != Form::Text || column.is_text {
+fn value(layout: &Layout, parameter: &str, field: Field, form: Form, column: &LiveColumn) -> String {
+    let is_local = field == Field::Time && form == Form::Text && column.kind == Kind::Local;
+    let cast = if is_local && layout.zone.name().is_some() {
+        format!("({parameter}::timestamptz at time zone {})", zone_sql(layout.zone))
+    } else if form != Form::Text || column.is_text {
         parameter.to_owned()
     } else {
         format!("{parameter}::{}", column.declared)
@@ -225,11 +240,18 @@ fn due<'l>(layout: &'l Layout, shape: &Shape) -> Option<(&'l Identifier, String)
         TimeForm::UnixMs => epoch(1_000),
         TimeForm::UnixUs => epoch(1_000_000),
         TimeForm::Text if column.kind == Kind::Local => {
-            format!("(now() at time zone interval '{}')", offset(layout.zone))
+            format!("(now() at time zone {})", zone_sql(layout.zone))
         }
         TimeForm::Text => "now()".into(),
     };
     Some((name, now))
+}
+
+/// What shows that a row is published is empty at first, whatever the table would fill in.
+fn unmarked<'l>(layout: &'l Layout, shape: &Shape) -> Option<(&'l Identifier, &'static str)> {
+    let name = layout.columns.published.as_ref().and_then(Column::name)?;
+    let column = shape.find(name)?;
+    Some((name, if column.kind == Kind::Boolean { "false" } else { "null" }))
 }
 
 fn row_ids(layout: &Layout, id: &LiveColumn, is_row_id: bool) -> Result<RowIds, Fault> {

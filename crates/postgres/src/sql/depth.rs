@@ -82,12 +82,18 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
 
 fn of_status(rows: &Seen<'_>) -> DepthSql {
     let status = Status::new(rows.layout, rows.table);
-    let open = status.as_ref().map_or("true".into(), Status::is_open);
+    let (open, table) = (rows.is_open(), &rows.names.table);
+    let published = rows.mark().map_or(String::new(), |mark| {
+        format!(" union all select 'published', count(*) from {table} as t where {}", mark.is_set())
+    });
     DepthSql {
-        counts: format!("select {}, count(*) from {} where {open} group by 1", stands(rows), rows.from()),
-        words: status.map(|status| {
-            format!("select {}, count(*) from {} as t group by 1", status.text(), rows.names.table)
-        }),
+        counts: format!(
+            "select {}, count(*) from {} where {open} group by 1{published}",
+            stands(rows),
+            rows.from()
+        ),
+        words: status
+            .map(|status| format!("select {}, count(*) from {table} as t group by 1", status.text())),
         culprit: (rows.layout.order == Order::Key).then(|| behind(rows, &open)),
     }
 }
@@ -117,7 +123,7 @@ fn behind(rows: &Seen<'_>, open: &str) -> String {
             )
         }
         (OnDead::Hold, None) => {
-            format!(" union all {part} from {} where s.holds_key and s.dead", rows.from())
+            format!(" union all {part} from {} where s.holds_key and s.dead and {open}", rows.from())
         }
         (OnDead::Skip, _) => String::new(),
     };

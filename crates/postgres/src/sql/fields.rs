@@ -4,6 +4,7 @@ use postrider_core::layout::{Column, Identifier, Order};
 use postrider_core::rows::Field;
 use postrider_core::{Layout, limits};
 
+use super::time::TimeColumn;
 use super::{Names, literal};
 use crate::table::{Kind, Table};
 
@@ -31,6 +32,9 @@ fn expressions(layout: &Layout, table: &Table) -> [String; Field::COUNT] {
     let mut columns = Field::columns(layout);
     columns[Field::Payload as usize] = None;
     let mut all = columns.map(|column| expression(layout, table, column));
+    if let Some(time) = TimeColumn::new(layout.columns.time.as_ref(), table, layout.zone) {
+        all[Field::Time as usize] = time.select();
+    }
     if !layout.columns.extra.is_empty() {
         all[Field::Extensions as usize] = extra(layout, table);
     }

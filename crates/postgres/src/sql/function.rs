@@ -19,6 +19,7 @@ pub(crate) fn function_sql(layout: &Layout, payload_bytes_max: usize) -> String 
     let names = Names::new(layout);
     let columns = slots(layout, RowIds::Event);
     let (declare_due, fill_due) = due(layout, &names);
+    let (declare_mark, fill_mark) = unmarked(layout, &names);
     let declare: String = parts(&columns)
         .map(|(at, name, _)| format!("    c{at} {}.{}%type;\n", names.table, name.quoted()))
         .collect();
@@ -27,9 +28,9 @@ pub(crate) fn function_sql(layout: &Layout, payload_bytes_max: usize) -> String 
         .map(|(at, _, field)| format!("    {}\n", fill(layout, &format!("c{at}"), field)))
         .collect();
     let sql = TEMPLATE
-        .replace("{declare}", &(declare + &declare_due))
+        .replace("{declare}", &(declare + &declare_due + &declare_mark))
         .replace("{checks}", &checks(layout))
-        .replace("{fill}", &(fill + &fill_due))
+        .replace("{fill}", &(fill + &fill_due + &fill_mark))
         .replace("{insert}", &insert(layout, &names, &columns))
         .replace("{payload_bytes_max}", &payload_bytes_max.to_string())
         .replace("{key_bytes_max}", &limits::KEY_BYTES_MAX.to_string())
@@ -106,14 +107,15 @@ fn moment(layout: &Layout, to: &str, form: TimeForm, from: &str) -> String {
         TimeForm::UnixUs => 1_000_000,
         TimeForm::Text => {
             let offset = super::append::offset(layout.zone);
-            let local = format!("({from} at time zone interval '{offset}')");
+            let local = format!("({from} at time zone {})", super::time::zone_sql(layout.zone));
+            let written = format!("({from} at time zone interval '{offset}')");
             return format!(
                 "if pg_typeof({to}) = 'timestamp'::regtype then\n        \
                      {to} := {local};\n    \
                  elsif pg_typeof({to}) = 'timestamptz'::regtype then\n        \
                      {to} := {from};\n    \
                  else\n        \
-                     {to} := to_char({local}, 'YYYY-MM-DD HH24:MI:SS.US') || '{offset}';\n    \
+                     {to} := to_char({written}, 'YYYY-MM-DD HH24:MI:SS.US') || '{offset}';\n    \
                  end if;"
             );
         }
@@ -136,21 +138,35 @@ fn due(layout: &Layout, names: &Names) -> (String, String) {
     )
 }
 
+/// What shows that a row is published is empty at first: false, where it is a flag.
+fn unmarked(layout: &Layout, names: &Names) -> (String, String) {
+    let Some(name) = layout.columns.published.as_ref().and_then(Column::name) else {
+        return Default::default();
+    };
+    (
+        format!("    mark {}.{}%type;\n", names.table, name.quoted()),
+        "    if pg_typeof(mark) = 'boolean'::regtype then\n        mark := 'false';\n    end if;\n"
+            .to_owned(),
+    )
+}
+
 fn insert(layout: &Layout, names: &Names, columns: &[(&Identifier, Slot)]) -> String {
     let Some((id, _)) = columns.first() else { return String::new() };
     let event_id = layout.columns.event_id.as_ref().and_then(Column::name);
     let is_row_id = event_id.is_none_or(|event_id| event_id == *id);
     let statement = |from: usize| {
         let due = layout.columns.not_before.as_ref().and_then(Column::name);
-        let listed =
-            columns.iter().skip(from).map(|(name, _)| name.quoted()).chain(due.map(Identifier::quoted));
+        let mark = layout.columns.published.as_ref().and_then(Column::name);
+        let filled = due.into_iter().chain(mark).map(Identifier::quoted);
+        let listed = columns.iter().skip(from).map(|(name, _)| name.quoted()).chain(filled);
         let listed = listed.collect::<Vec<_>>().join(", ");
         let value = |(at, (_, slot)): (usize, &(&Identifier, Slot))| match slot {
             Slot::Part(_) => format!("c{at}"),
             Slot::Word(word) => literal(word),
             Slot::Zero => "0".into(),
         };
-        let values = columns.iter().enumerate().skip(from).map(value).chain(due.map(|_| "due".to_owned()));
+        let filled = due.map(|_| "due".to_owned()).into_iter().chain(mark.map(|_| "mark".to_owned()));
+        let values = columns.iter().enumerate().skip(from).map(value).chain(filled);
         let values = values.collect::<Vec<_>>().join(", ");
         format!(
             "insert into {} ({listed})\n            values ({values})\n            returning {}::text into the_entry;",

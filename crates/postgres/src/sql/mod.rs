@@ -6,6 +6,7 @@ pub(crate) mod depth;
 pub(crate) mod failed;
 pub(crate) mod fields;
 mod function;
+pub(crate) mod mark;
 pub(crate) mod reap;
 mod seen;
 pub(crate) mod status;

@@ -1,10 +1,10 @@
 //! What was left behind by holders that died.
 
 use postrider_core::Layout;
-use postrider_core::layout::{Column, Way};
+use postrider_core::layout::Way;
 
-use super::fields::column;
 use super::seen::{NOW, Seen, Status};
+use super::time::TimeColumn;
 use super::{Names, literal};
 use crate::table::Table;
 
@@ -76,8 +76,8 @@ impl LeftSql {
 
 fn foreign(rows: &Seen<'_>) -> Option<String> {
     let is_leased = Status::new(rows.layout, rows.table)?.is_leased()?;
-    let at = rows.layout.columns.leased_at.as_ref().and_then(Column::name);
-    let at = at.map_or("null::timestamptz".into(), |at| rows.table.kind(at).select(&column(at)));
+    let at = TimeColumn::new(rows.layout.columns.leased_at.as_ref(), rows.table, rows.layout.zone);
+    let at = at.map_or("null::timestamptz".into(), |at| at.select());
     Some(format!(
         "select {id}, {at} from {from} where {is_leased} and s.leased_until is null",
         id = rows.table.id_kind(rows.layout).select(&rows.id.column),
@@ -88,10 +88,11 @@ fn foreign(rows: &Seen<'_>) -> Option<String> {
 /// What a row looks like that nobody holds.
 fn give_back(rows: &Seen<'_>) -> Option<String> {
     let columns = &rows.layout.columns;
-    let words = rows.layout.status.as_ref()?;
-    let is_leased = Status::new(rows.layout, rows.table)?.is_leased();
+    let pending = rows.layout.status.as_ref().map(|words| words.pending.as_str());
+    let is_leased = Status::new(rows.layout, rows.table).and_then(|status| status.is_leased());
     let mut set: Vec<String> = Vec::new();
-    set.extend(is_leased.as_ref().and_then(|_| rows.to(&columns.status, |_| literal(&words.pending))));
+    let pending = pending.filter(|_| is_leased.is_some());
+    set.extend(pending.and_then(|pending| rows.to(&columns.status, |_| literal(pending))));
     set.extend(rows.to(&columns.lease_owner, |not_null| if not_null { "''".into() } else { "null".into() }));
     // One that takes no NULL keeps its time: its owner and its word say that nobody has it.
     set.extend(

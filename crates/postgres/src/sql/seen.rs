@@ -5,6 +5,7 @@ use postrider_core::rows::Field;
 use postrider_core::{Layout, State};
 
 use super::fields::{column, kind};
+use super::mark::Mark;
 pub(super) use super::time::NOW;
 use super::time::TimeColumn;
 use super::{Names, literal};
@@ -70,8 +71,10 @@ impl<'a> Seen<'a> {
             );
         }
         let Some(status) = Status::new(self.layout, self.table) else {
+            let published =
+                self.mark().map_or(String::new(), |mark| format!("when {} then 'published' ", mark.is_set()));
             return format!(
-                "case when coalesce(s.dead, false) then 'dead' when {} then 'leased' else 'pending' end",
+                "case {published}when coalesce(s.dead, false) then 'dead' when {} then 'leased' else 'pending' end",
                 self.held()
             );
         };
@@ -83,6 +86,19 @@ impl<'a> Seen<'a> {
             self.held(),
             open = status.is_open(),
         )
+    }
+
+    /// What shows that a row is published, where the table has no status.
+    pub(super) fn mark(&self) -> Option<Mark<'a>> {
+        Mark::new(self.layout, self.table)
+    }
+
+    /// That a row is neither published nor, as far as the table itself knows, dead.
+    pub(super) fn is_open(&self) -> String {
+        match Status::new(self.layout, self.table) {
+            Some(status) => status.is_open(),
+            None => self.mark().map_or("true".into(), |mark| mark.is_unset()),
+        }
     }
 
     /// Whether a row that is not published or dead is in somebody's hands.
@@ -174,7 +190,8 @@ impl<'a> Seen<'a> {
             (Some(status), State::Unknown) => status.is_unknown(),
             (None, State::Dead) => "s.dead".into(),
             (None, State::Unknown) => "false".into(),
-            (None, _) => "true".into(),
+            (None, State::Published) => self.mark().map_or("false".into(), |mark| mark.is_set()),
+            (None, State::Pending | State::Leased) => self.is_open(),
         }
     }
 }

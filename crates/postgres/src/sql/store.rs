@@ -94,7 +94,7 @@ impl StoreSql {
             shown_by_event: Query::new("shown_by_event", &rows.select(true, &by_event)),
             oldest: Query::new("oldest", &format!("{} limit 1", rows.select(false, &rows.unpublished()))),
             not_before_form: form(columns.not_before.as_ref().filter(|_| layout.way != Way::Cursor)),
-            published_at_form: form(columns.published_at.as_ref()),
+            published_at_form: form(rows.published_at()),
             verbs: VerbSql::new(&rows),
         }
     }
@@ -124,8 +124,8 @@ impl Seen<'_> {
         let (layout, table) = (self.layout, self.table);
         let columns = &layout.columns;
         let fields = if payload { fields(layout, table) } else { fields_without_payload(layout, table) };
-        let read = |mapped: &Option<Column>, beside: &str| {
-            let name = mapped.as_ref().and_then(Column::name);
+        let read = |mapped: Option<&Column>, beside: &str| {
+            let name = mapped.and_then(Column::name);
             name.map_or(beside.to_owned(), |name| table.kind(name).select(&column(name)))
         };
         let due = columns.not_before.as_ref();
@@ -134,14 +134,18 @@ impl Seen<'_> {
             ("x.retries".into(), "x.due".into(), "x.error".into())
         } else {
             (
-                read(&columns.retries, "s.retries"),
-                if is_readable { self.not_before() } else { read(&columns.not_before, "s.not_before") },
+                read(columns.retries.as_ref(), "s.retries"),
+                if is_readable {
+                    self.not_before()
+                } else {
+                    read(columns.not_before.as_ref(), "s.not_before")
+                },
                 // What the table did not take is said beside it.
                 match columns.error.as_ref().and_then(Column::name) {
                     Some(name) if table.kind(name) == Kind::Text => {
                         format!("coalesce(case when s.dead then s.error end, {})", column(name))
                     }
-                    _ => read(&columns.error, "s.error"),
+                    _ => read(columns.error.as_ref(), "s.error"),
                 },
             )
         };
@@ -149,13 +153,20 @@ impl Seen<'_> {
             "select {fields}, {state}, {retries}, {retries_max}, {not_before}, {error}, {holder}, {published_at}, {status} \
              from {from} where {narrowed} order by {order}",
             state = self.state(),
-            retries_max = read(&columns.retries_max, "null::int"),
+            retries_max = read(columns.retries_max.as_ref(), "null::int"),
             holder = self.holder(),
-            published_at = read(&columns.published_at, "null::timestamptz"),
+            published_at = TimeColumn::new(self.published_at(), table, layout.zone)
+                .map_or("null::timestamptz".into(), |time| time.select()),
             status = Status::new(layout, table).map_or("null::text".into(), |status| status.text()),
             from = self.from(),
             order = self.order(),
         )
+    }
+
+    /// Where it says when a row was published.
+    fn published_at(&self) -> Option<&Column> {
+        let mark = || self.mark().and_then(|mark| mark.published_at());
+        self.layout.columns.published_at.as_ref().or_else(mark)
     }
 
     /// Who holds a row, where a lease of its own says so, or the table itself.
@@ -194,8 +205,7 @@ impl Seen<'_> {
     /// The first row that is to be published some day. A cursor's is behind the position, set aside, or passed.
     fn unpublished(&self) -> String {
         if !self.is_cursor() {
-            let status = Status::new(self.layout, self.table);
-            let open = status.map_or("true".into(), |status| status.is_open());
+            let open = self.is_open();
             return format!("{open} and not coalesce(s.dead, false)");
         }
         let Names { table, exceptions, ranges, .. } = self.names;

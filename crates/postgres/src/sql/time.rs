@@ -2,6 +2,7 @@
 
 use postrider_core::layout::{Column, Identifier, TimeForm, Zone};
 
+use super::literal;
 use crate::table::{Kind, Table};
 
 /// The database's clock, read once per statement. As a subquery an index can be searched by it. Without a schema, so that
@@ -15,17 +16,46 @@ pub(crate) struct TimeColumn {
     kind: Kind,
     form: TimeForm,
     zone: String,
+    /// The zone has a name, and so perhaps hours that come twice or not at all.
+    folds: bool,
 }
 
 impl TimeColumn {
     /// None where the layout maps no column.
     pub(crate) fn new(mapped: Option<&Column>, table: &Table, zone: Zone) -> Option<Self> {
         let Some(Column::Named(name, form)) = mapped else { return None };
-        let zone = match zone.to_string().as_str() {
-            "UTC" => "'UTC'".to_owned(),
-            offset => format!("interval '{offset}'"),
-        };
-        Some(Self { name: name.clone(), kind: table.kind(name), form: *form, zone })
+        Some(Self {
+            name: name.clone(),
+            kind: table.kind(name),
+            form: *form,
+            zone: zone_sql(zone),
+            folds: zone.name().is_some() && matches!(table.kind(name), Kind::Local | Kind::Date),
+        })
+    }
+
+    /// The column as it is selected: where only the database knows the zone, it says the moment itself.
+    pub(crate) fn select(&self) -> String {
+        if self.folds { self.moment() } else { self.kind.select(&self.column()) }
+    }
+
+    /// That the moment has come. An index can be searched by it: where an hour may come twice, by a time that is surely past it.
+    pub(crate) fn has_come(&self) -> String {
+        let (column, at) = (self.column(), self.at(NOW));
+        if self.folds {
+            format!("{column} <= {at} + interval '{SHIFT_MAX}' and {} <= {NOW}", self.moment())
+        } else {
+            format!("{column} <= {at}")
+        }
+    }
+
+    /// That the moment is to come.
+    pub(crate) fn is_to_come(&self) -> String {
+        let (column, at) = (self.column(), self.at(NOW));
+        if self.folds {
+            format!("{column} > {at} - interval '{SHIFT_MAX}' and {} > {NOW}", self.moment())
+        } else {
+            format!("{column} > {at}")
+        }
     }
 
     /// Whether the database can read it as a time without failing on nonsense.
@@ -52,6 +82,7 @@ impl TimeColumn {
         let (column, zone) = (self.column(), &self.zone);
         match (self.kind, self.per_second()) {
             (Kind::Moment, _) => column,
+            (Kind::Local | Kind::Date, _) if self.folds => earlier(&format!("{column}::timestamp"), zone),
             (Kind::Local, _) => format!("({column} at time zone {zone})"),
             (Kind::Date, _) => format!("({column}::timestamp at time zone {zone})"),
             (Kind::Integer | Kind::Real, Some(unit)) => format!(
@@ -84,6 +115,25 @@ impl TimeColumn {
             TimeForm::UnixUs => Some(1_000_000),
         }
     }
+}
+
+/// No clock is ever set back or forward by more.
+const SHIFT_MAX: &str = "3 hours";
+
+/// A zone as `at time zone` takes it.
+pub(crate) fn zone_sql(zone: Zone) -> String {
+    match (zone.name(), zone.to_string().as_str()) {
+        (Some(name), _) => literal(name),
+        (None, "UTC") => "'UTC'".to_owned(),
+        (None, offset) => format!("interval '{offset}'"),
+    }
+}
+
+/// The moment of a time in a zone with a name. In the hour that comes twice it is the earlier one: whoever waits for it waits
+/// too short rather than an hour too long. One in an hour that does not come is as much later as the clock was set forward.
+fn earlier(local: &str, zone: &str) -> String {
+    let hour = "interval '1 hour'";
+    format!("least({local} at time zone {zone}, (({local} - {hour}) at time zone {zone}) + {hour})")
 }
 
 /// Microseconds as an interval.

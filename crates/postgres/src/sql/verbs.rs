@@ -86,36 +86,24 @@ fn of_status(rows: &Seen<'_>) -> VerbSql {
          from unnest({texts}) as id on conflict (outbox, entry) do update set error = excluded.error, \
          holds_key = excluded.holds_key, dead = excluded.dead, owner = null, leased_until = null, fence = null"
     );
-    let Some(words) = &layout.status else {
-        return VerbSql {
-            hold_position: None,
-            hold_rows: Some(rows.hold()),
-            revive: vec![forget.clone()],
-            bury: vec![keep],
-            prune: vec![format!("delete from {table} as t where {among}"), forget],
-            forget_keys: forget_keys(rows.names),
-            bump_epoch: bump(position),
-        };
-    };
+    let words = layout.status.as_ref();
     let pending = rows.set(
-        &words.pending,
+        words.map(|words| &*words.pending),
         vec![
             rows.to(&columns.retries, |_| "0".into()),
             rows.to(&columns.not_before, |live| rows.no_time(live, &columns.not_before)),
             rows.to(&columns.error, |live| if live { "''".into() } else { "null".into() }),
         ],
     );
+    let buried = rows.set(
+        words.map(|words| words.dead.as_deref().unwrap_or(&words.pending)),
+        vec![rows.to(&columns.error, |_| rows.reason())],
+    );
     VerbSql {
         hold_position: None,
         hold_rows: Some(rows.hold()),
-        revive: vec![pending, forget.clone()],
-        bury: vec![
-            rows.set(
-                words.dead.as_ref().unwrap_or(&words.pending),
-                vec![rows.to(&columns.error, |_| rows.reason())],
-            ),
-            keep,
-        ],
+        revive: pending.into_iter().chain([forget.clone()]).collect(),
+        bury: buried.into_iter().chain([keep]).collect(),
         prune: vec![format!("delete from {table} as t where {among}"), forget],
         forget_keys: forget_keys(rows.names),
         bump_epoch: bump(position),
@@ -140,12 +128,13 @@ impl Seen<'_> {
         )
     }
 
-    /// Writes a status word and more to the rows in $2.
-    pub(super) fn set(&self, word: &str, others: Vec<Option<String>>) -> String {
-        let status = self.to(&self.layout.columns.status, |_| literal(word));
+    /// Writes a status word, where the table has any, and more to the rows in $2.
+    fn set(&self, word: Option<&str>, others: Vec<Option<String>>) -> Option<String> {
+        let status = word.and_then(|word| self.to(&self.layout.columns.status, |_| literal(word)));
         let all: Vec<String> =
             std::iter::once(status).chain(others).chain([self.next_version()]).flatten().collect();
-        format!("update {} as t set {} where {}", self.names.table, all.join(", "), self.id.among(2))
+        let (table, among) = (&self.names.table, self.id.among(2));
+        (!all.is_empty()).then(|| format!("update {table} as t set {} where {among}", all.join(", ")))
     }
 
     pub(super) fn next_version(&self) -> Option<String> {

@@ -30,6 +30,9 @@ pub(crate) fn require_columns(config: &Config, table: &Table) -> Result<(), Faul
             "Make it timestamptz or timestamp, say as = \"unix_ms\" in the layout if it is a number, or leave columns.not_before out: then it is kept in Postrider's own table.".into(),
         );
     }
+    if let Some((problem, remedy)) = crate::check::unfit_mark(config, table) {
+        return refuse(problem, remedy);
+    }
     let (Some(words), Some(status)) = (&layout.status, layout.columns.status.as_ref().and_then(Column::name))
     else {
         return Ok(());

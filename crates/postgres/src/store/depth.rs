@@ -121,6 +121,7 @@ fn of_status(count: &impl Fn(&str) -> u64) -> Depth {
         waiting: count("waiting"),
         leased: count("leased"),
         dead: count("dead"),
+        published: count("published"),
         ..Depth::default()
     }
 }

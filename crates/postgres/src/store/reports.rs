@@ -92,6 +92,7 @@ fn reported(row: &Row) -> Reported {
         published: u64::try_from(row.get::<_, i64>(3)).unwrap_or_default(),
         per_second: row.get(4),
         circuits: Report::circuits_from(row.get(5)),
+        full: Report::full_from(row.get(5)),
         trouble: trouble.map(|(reason, at)| Trouble {
             reason: reason.into(),
             at: Timestamp::from_microsecond(at).unwrap_or_default(),

@@ -4,6 +4,7 @@
 mod any_language;
 mod drivers;
 mod function;
+mod odd_columns;
 mod once;
 mod refusals;
 mod tables;

@@ -26,6 +26,12 @@ pub fn status_tables() -> String {
             locked_at timestamp, version int
         );
         create index full_letters_open on full_letters (status, id);
+        create table marked_letters (
+            id bigint generated always as identity primary key, event_id text not null, event_type text, kind text,
+            subject text, payload text, created_at timestamp, sent_at timestamp, sent boolean, sent_ms bigint,
+            retry_count int, next_retry_at timestamptz
+        );
+        create index marked_letters_open on marked_letters (id) where sent_at is null;
         create type \"Letter Status\" as enum ('NEW', 'SENT', 'FAILED');
         create schema \"Post Office\";
         create table \"Post Office\".\"Letters\" (
@@ -68,6 +74,30 @@ pub fn deleting_layout(order: Order) -> Layout {
 /// The same with row locks held.
 pub fn held_layout() -> Layout {
     Layout { way: Way::Hold, ..status_layout(Order::None) }
+}
+
+/// A table without a status, whose published rows have something in a column.
+pub fn marked_layout(way: Way, order: Order, mark: &str) -> Layout {
+    let text = format!(
+        r#"
+        name = "marked-letters"
+        table = "marked_letters"
+        way = "{}"
+        zone = "+09:00"
+        published = {{ {mark} }}
+        [columns]
+        id = "id"
+        event_id = "event_id"
+        type = "event_type"
+        source = {{ constant = "/conformance" }}
+        aggregate_type = "kind"
+        aggregate_id = "subject"
+        payload = "payload"
+        time = "created_at"
+    "#,
+        way.word()
+    );
+    Layout { order, ..Layout::parse("marked.toml", text.as_bytes()).unwrap() }
 }
 
 /// UUIDs, an enum of words, another schema, names that must be quoted.

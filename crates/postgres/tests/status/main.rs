@@ -13,6 +13,7 @@ mod logistics;
 mod order_service;
 mod refusals;
 mod several;
+mod zones;
 
 /// An id that counts.
 fn uuid(number: usize) -> String {

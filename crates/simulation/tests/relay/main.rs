@@ -1,5 +1,6 @@
 //! What a relay does, one behaviour at a time: the real relay on simulated time.
 
+mod lost;
 mod order;
 mod outages;
 mod stage;

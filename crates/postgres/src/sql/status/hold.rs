@@ -36,7 +36,7 @@ impl Parts<'_> {
         let own = |name: Option<String>| name.map_or("null::int".into(), |name| format!("t.{name}"));
         let due = self.not_before.as_ref().map(|due| {
             let column = due.column();
-            format!(" and ({column} is null or {column} <= {})", due.at(NOW))
+            format!(" and ({column} is null or ({}))", due.has_come())
         });
         format!(
             "select {fields}, {retries}, {retries_max}, {version}, t.{id}::text, 0::bigint from {table} as t \

@@ -119,7 +119,7 @@ impl Parts<'_> {
     fn is_available(&self) -> String {
         let mut open: Vec<String> = Vec::new();
         for (word, is_leased) in self.open_words() {
-            let mut one = word.map_or("true".into(), |word| self.has_word(&[word]));
+            let mut one = word.map_or_else(|| self.is_unmarked(), |word| self.has_word(&[word]));
             if let Some(at) = self.leased_at.as_ref().filter(|at| is_leased && at.is_comparable()) {
                 let at = at.moment();
                 let ttl = self.ttl_us;

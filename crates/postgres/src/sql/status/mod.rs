@@ -16,6 +16,7 @@ pub(crate) use settle::SettleSql;
 use postrider_core::Layout;
 use postrider_core::layout::{Column, Identifier, Order, Way, Words};
 
+use super::mark::Mark;
 use super::time::TimeColumn;
 use super::{Names, literal};
 use crate::table::{Kind, Table};
@@ -40,6 +41,8 @@ pub(crate) struct Parts<'a> {
     not_before: Option<TimeColumn>,
     leased_at: Option<TimeColumn>,
     published_at: Option<TimeColumn>,
+    /// What shows that a row is published, where the table has no status.
+    mark: Option<Mark<'a>>,
     ttl_us: i64,
 }
 
@@ -67,6 +70,7 @@ impl<'a> Parts<'a> {
             not_before: time(layout.columns.not_before.as_ref()),
             leased_at: time(layout.columns.leased_at.as_ref()),
             published_at: time(layout.columns.published_at.as_ref()),
+            mark: Mark::new(layout, live),
             ttl_us,
         };
         parts.leads = parts.order();
@@ -132,12 +136,17 @@ impl<'a> Parts<'a> {
     /// That a row of `t` has one of these words.
     fn has_word(&self, words: &[&str]) -> String {
         match self.status() {
-            None => "true".into(),
+            None => self.is_unmarked(),
             Some(status) => {
                 let words = words.iter().map(|word| literal(word)).collect::<Vec<_>>();
                 format!("t.{status} in ({})", words.join(", "))
             }
         }
+    }
+
+    /// That a row of `t`, in a table without a status, is still to be published.
+    fn is_unmarked(&self) -> String {
+        self.mark.as_ref().map_or("true".into(), Mark::is_unset)
     }
 
     /// That a row of `t` is still to be published.

@@ -58,7 +58,7 @@ impl Parts<'_> {
         for (word, is_leased) in self.open_words() {
             let status = match (word, self.status()) {
                 (Some(word), Some(status)) => format!("t.{status} = {}", literal(word)),
-                _ => "true".into(),
+                _ => self.is_unmarked(),
             };
             branches.extend(self.ranges(on).into_iter().map(|range| self.branch(&status, &range, is_leased)));
         }
@@ -118,7 +118,7 @@ impl Parts<'_> {
             return vec![if on { format!(" and {behind}") } else { String::new() }];
         };
         let is_due = match self.not_before.as_ref().filter(|_| self.layout.way == Way::Hold) {
-            Some(due) => format!(" and {} <= {}", first.column, due.at(NOW)),
+            Some(due) => format!(" and {}", due.has_come()),
             None => String::new(),
         };
         let from = if on {
@@ -160,12 +160,12 @@ impl Parts<'_> {
         let own = match &self.not_before {
             None => "null::timestamptz".into(),
             Some(due) => format!(
-                "(select {moment} from {table} as t where {open} and {column} > {now} order by {column} limit 1)",
+                "(select {moment} from {table} as t where {open} and {later} order by {column} limit 1)",
                 moment = due.moment(),
                 table = self.names.table,
                 open = self.is_open(),
                 column = due.column(),
-                now = due.at(NOW),
+                later = due.is_to_come(),
             ),
         };
         format!(
@@ -179,7 +179,7 @@ impl Parts<'_> {
         let word = self.words().and_then(|words| words.dead.as_deref());
         let is_dead = match (word, self.status()) {
             (Some(word), Some(status)) => format!("(s.dead or t.{status}::text = {})", literal(word)),
-            _ => "s.dead".into(),
+            _ => format!("s.dead and {}", self.is_unmarked()),
         };
         let leads = self.leads.iter().map(|lead| lead.text.clone()).collect::<Vec<_>>().join(", ");
         format!(

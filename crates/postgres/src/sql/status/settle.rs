@@ -4,6 +4,7 @@ use postrider_core::layout::{Published, Way};
 
 use super::{Parts, listed};
 use crate::sql::literal;
+use crate::sql::mark::Mark;
 use crate::sql::time::{NOW, after};
 
 /// Both answer one row: the entries that are not in this claim's hands, and those that the table did not take.
@@ -140,6 +141,7 @@ impl Parts<'_> {
             let word = self.words().and_then(|words| words.published.as_deref()).unwrap_or_default();
             let mut set = Vec::new();
             set.extend(self.status().map(|status| format!("{status} = {}", literal(word))));
+            set.extend(self.mark.as_ref().map(Mark::set));
             set.extend(self.published_at.as_ref().map(|at| format!("{} = {}", at.name.quoted(), at.at(NOW))));
             set.extend(self.unheld());
             format!("update {table} as t set {}{from} where {among} returning {entry}", set.join(", "))
