@@ -10,7 +10,7 @@ mod settle;
 
 pub(crate) use hold::{HoldSql, beside};
 pub(crate) use lease::{LeaseSql, taken};
-pub(crate) use scan::{ScanSql, scanned};
+pub(crate) use scan::{ScanSql, late, scanned};
 pub(crate) use settle::SettleSql;
 
 use postrider_core::Layout;
@@ -49,6 +49,7 @@ struct Lead {
     /// The column as a text that is cast back without loss, and that sorts as the column does where it is a time.
     text: String,
     cast: String,
+    kind: Kind,
     nullable: bool,
 }
 
@@ -100,7 +101,15 @@ impl<'a> Parts<'a> {
             Kind::Local => (format!("coalesce(to_char({column}, {written}), {column}::text)"), "timestamp"),
             _ => (format!("{column}::text"), declared),
         };
-        Lead { column, text, cast: cast.to_owned(), nullable: !live.is_some_and(|live| live.not_null) }
+        let nullable = !live.is_some_and(|live| live.not_null);
+        Lead { column, text, cast: cast.to_owned(), kind: self.live.kind(name), nullable }
+    }
+
+    /// Whether ranks are compared on this side as the database compares them: texts are compared by rules of their own.
+    pub(crate) fn ranks_compare(&self) -> bool {
+        let counts = |kind| matches!(kind, Kind::Integer | Kind::Moment | Kind::Local);
+        matches!(self.live.id_kind(self.layout), Kind::Integer | Kind::Uuid)
+            && self.leads.iter().all(|lead| counts(lead.kind))
     }
 
     pub(crate) fn keeps_order(&self) -> bool {
