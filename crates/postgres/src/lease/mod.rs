@@ -87,7 +87,7 @@ struct State {
 impl State {
     /// Nothing that was seen counts any more.
     fn look_anew(&mut self) {
-        self.pass.start_over();
+        self.pass.look_anew();
         (self.watch, self.epoch) = (Watch::default(), None);
     }
 }

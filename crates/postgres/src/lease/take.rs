@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use postrider_core::layout::OnDead;
-use postrider_core::{Key, limits};
 use postrider_core::source::{Ask, Claim, Claimed, Idle};
+use postrider_core::{Key, limits};
 use tokio_postgres::types::Type;
 
 use super::{LeaseHold, LeaseSource, State};
@@ -32,7 +32,7 @@ impl LeaseSource {
         let mut snapshot: Option<Transaction<'_>> = None;
         let (mut rows, mut in_vain, mut late) = (0, 0, 0);
         loop {
-            if state.pass.is_full() && state.pass.ends() {
+            if state.pass.is_full() && state.pass.stops() {
                 end(&mut snapshot).await?;
                 return Ok(nothing(&state.pass, Idle { full: true, ..Idle::default() }));
             }
@@ -40,6 +40,9 @@ impl LeaseSource {
             let page = scanner.page(ask, &mut state.pass, in_vain).await?;
             rows += page.rows.len();
             in_vain += 1;
+            if self.fence.is_some() {
+                state.watch.saw(&page);
+            }
             let offers = !page.candidates.ranks.is_empty();
             if snapshot.is_none() {
                 match self.late(session, state, &page).await? {
@@ -104,7 +107,6 @@ impl LeaseSource {
             return Ok(Late::Nothing);
         }
         let State { pass, watch, holders, .. } = state;
-        watch.saw(page);
         let Some(up_to) = page.last.as_ref().or(pass.mark()) else { return Ok(Late::Nothing) };
         let asks = if page.candidates.ranks.is_empty() {
             page.end && self.drawn.is_some() && watch.is_due(Some(up_to), pass.now_us())

@@ -101,8 +101,8 @@ impl Watch {
             None => None,
         };
         let found = self.found(scanner, up_to).await?;
-        if found == Late::Nothing && sealing.is_some() {
-            self.sealed = sealing;
+        if found == Late::Nothing {
+            self.sealed = self.sealed.max(sealing);
         }
         Ok(found)
     }

@@ -59,6 +59,8 @@ enum Look {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pass {
     place: Place,
+    /// The last row that was ever looked at: at the end of a look, nothing up to there is read again.
+    top: Option<Rank>,
     left: HashMap<Option<Key>, Left>,
     /// Whether ranks are compared here as the database compares them. Else every look is a whole one.
     pub(crate) comparable: bool,
@@ -81,11 +83,18 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// From the head, whatever was known.
+    /// From the head; ranks that were known mean nothing any more.
+    pub(crate) fn look_anew(&mut self) {
+        self.start_over();
+        self.top = None;
+    }
+
+    /// From the head.
     pub(crate) fn start_over(&mut self) {
         *self = Self {
             in_vain: true,
             comparable: self.comparable,
+            top: self.top.take(),
             now_us: self.now_us,
             clock_us: self.clock_us,
             look: Some(Look::Whole),
@@ -169,9 +178,11 @@ impl Pass {
 
     /// Rows up to this one were looked at.
     pub(crate) fn reach(&mut self, last: Option<Rank>) {
-        if let Some(last) = last {
-            self.place = Place::Behind(last);
+        let Some(last) = last else { return };
+        if !(self.comparable && self.top.as_ref().is_some_and(|top| last.is_before(top))) {
+            self.top = Some(last.clone());
         }
+        self.place = Place::Behind(last);
     }
 
     /// Rows up to this one were looked at, and some were handed out.
@@ -258,6 +269,14 @@ impl Pass {
 
     /// At the last row: whether there is nothing to hand out. Else it is to be looked from the head on.
     pub(crate) fn ends(&mut self) -> bool {
+        if let Some(top) = self.top.clone().filter(|_| self.comparable || self.place == Place::Head) {
+            self.place = Place::Behind(top);
+        }
+        self.stops()
+    }
+
+    /// Where nothing further can be looked at: whether that is all for now. Else it is to be looked from the head on.
+    pub(crate) fn stops(&mut self) -> bool {
         self.end_look();
         if std::mem::take(&mut self.in_vain) || !self.wholes.is_due_at_rest(self.now_us) {
             return true;
@@ -333,8 +352,8 @@ mod tests {
         let mut pass = behind(100);
         pass.start_over();
         pass.clock(100_000);
-        pass.reach(Some(rank(100)));
         assert!(pass.ends(), "it was looked at everything");
+        assert_eq!(*pass.place(), Place::Behind(rank(100)));
         assert!(pass.ends(), "it is too early");
         for _ in 0..20 {
             pass.hand_out(Some(rank(100)));

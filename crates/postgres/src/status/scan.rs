@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use postrider_core::Key;
 use postrider_core::rows::{Batch, Decoder};
 use postrider_core::source::Ask;
-use postrider_core::Key;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postrider_core::{Entry, Key};
 use postrider_core::rows::{Batch, Decoder, Value};
 use postrider_core::source::Ask;
+use postrider_core::{Entry, Key};
 use tokio_postgres::Row;
 
 use super::Rank;

@@ -130,7 +130,7 @@ impl Parts<'_> {
         }
         let due =
             self.not_before.as_ref().map(|due| format!(" and coalesce({} <= {NOW}, true)", due.moment()));
-        format!("({}){}", open.join(" or "), due.unwrap_or_default())
+        self.by_id_alone(&format!("({}){}", open.join(" or "), due.unwrap_or_default()))
     }
 
     /// What the table itself has for a row that is held.

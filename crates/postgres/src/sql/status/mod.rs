@@ -227,6 +227,12 @@ impl<'a> Parts<'a> {
         format!("t.{} = g.entry::{}", self.id, self.id_type)
     }
 
+    /// A condition that no index answers: the few rows that are given are found by their ids. The planner, which knows little of
+    /// tables that fill and drain all day, would rather go through all that are open.
+    fn by_id_alone(&self, condition: &str) -> String {
+        format!("coalesce({condition}, false)")
+    }
+
     /// What is kept beside the rows of `t`, under the alias `s`. The offset keeps the planner from anything but looking each
     /// of them up: a plan that was made while there were few would compare each with each.
     fn join_beside(&self) -> String {

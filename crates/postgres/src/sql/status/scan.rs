@@ -91,7 +91,8 @@ impl Parts<'_> {
                 (Some(word), Some(status)) => format!("t.{status} = {}", literal(word)),
                 _ => "true".into(),
             };
-            branches.extend(self.ranges(from).into_iter().map(|range| self.branch(&status, &range, is_leased)));
+            branches
+                .extend(self.ranges(from).into_iter().map(|range| self.branch(&status, &range, is_leased)));
         }
         match branches.as_slice() {
             [one] => one.clone(),
