@@ -354,6 +354,7 @@ mod tests {
         pass.clock(100_000);
         assert!(pass.ends(), "it was looked at everything");
         assert_eq!(*pass.place(), Place::Behind(rank(100)));
+        pass.begin(200_000, &Holds::default());
         assert!(pass.ends(), "it is too early");
         for _ in 0..20 {
             pass.hand_out(Some(rank(100)));
