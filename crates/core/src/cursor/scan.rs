@@ -224,10 +224,10 @@ impl Scan<'_, '_, '_> {
         }
         // Mostly nothing stands before any key, and then nobody has to know it.
         let free = cursor.exceptions.len() == 0 && self.blocked.is_empty() && !self.gate.holds_keys();
-        if let Some(key) = (!free).then(|| row.key()).flatten() {
-            if is_behind(cursor, &mut self.clear, key, id) || self.blocked.contains(key) {
-                return Some(Bar::Key);
-            }
+        if let Some(key) = (!free).then(|| row.key()).flatten()
+            && (is_behind(cursor, &mut self.clear, key, id) || self.blocked.contains(key))
+        {
+            return Some(Bar::Key);
         }
         match self.gate.pass_by((!free).then(|| row.key()).flatten(), || row.kind()) {
             Ok(()) => None,
