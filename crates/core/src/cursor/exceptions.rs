@@ -1,6 +1,7 @@
 //! The exceptions in memory, so that what is ready is found without walking over all of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -173,9 +174,14 @@ impl Exceptions {
         })
     }
 
-    /// Whether an earlier exception of the key is still here and in nobody's hands.
-    pub(super) fn blocks(&self, key: &Key, id: i64, out: impl Fn(i64) -> bool) -> bool {
-        self.lines.get(key).is_some_and(|line| line.ids.range(..id).any(|id| !out(*id)))
+    /// Whether a key has exceptions at all.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        self.lines.contains_key(key)
+    }
+
+    /// Whether an exception of the key in this range is still here and in nobody's hands.
+    pub(super) fn blocks(&self, key: &Key, ids: Range<i64>, out: impl Fn(i64) -> bool) -> bool {
+        self.lines.get(key).is_some_and(|line| line.ids.range(ids).any(|id| !out(*id)))
     }
 
     fn line(&self, id: i64) -> Option<(&Key, &Line)> {

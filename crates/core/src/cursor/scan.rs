@@ -1,6 +1,6 @@
 //! Row by row, in id order: what is handed out, what is set aside.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Cursor, Exception, Origin, Out, OutKey, Reading, Shelf};
@@ -23,6 +23,8 @@ pub struct Scan<'c, 'g, 'h> {
     stuck: HashSet<Kind>,
     /// Keys of which a row was left where it was, for want of room.
     blocked: HashSet<Key>,
+    /// Keys whose exceptions below an id are all in somebody's hands: with very many of one key, they are looked at once.
+    clear: HashMap<Key, i64>,
 }
 
 /// What a scan has to know of a row; the rest of it may be decoded later.
@@ -110,6 +112,7 @@ impl Cursor {
             offered: Vec::new(),
             stuck: HashSet::new(),
             blocked: HashSet::new(),
+            clear: HashMap::new(),
         }
     }
 }
@@ -224,11 +227,10 @@ impl Scan<'_, '_, '_> {
         }
         // Mostly nothing stands before any key, and then nobody has to know it.
         let free = cursor.exceptions.len() == 0 && self.blocked.is_empty() && !self.gate.holds_keys();
-        if let Some(key) = (!free).then(|| row.key()).flatten() {
-            let behind = cursor.exceptions.blocks(key, id, |id| cursor.out.contains(id));
-            if behind || self.blocked.contains(key) {
-                return Some(Bar::Key);
-            }
+        if let Some(key) = (!free).then(|| row.key()).flatten()
+            && (is_behind(cursor, &mut self.clear, key, id) || self.blocked.contains(key))
+        {
+            return Some(Bar::Key);
         }
         match self.gate.pass_by((!free).then(|| row.key()).flatten(), || row.kind()) {
             Ok(()) => None,
@@ -336,6 +338,19 @@ impl Scan<'_, '_, '_> {
             *next = if *next <= id { id.saturating_add(1) } else { *next };
         }
     }
+}
+
+/// Whether an earlier exception of the key is still here and in nobody's hands. Rows come in the order of their ids.
+fn is_behind(cursor: &Cursor, clear: &mut HashMap<Key, i64>, key: &Key, id: i64) -> bool {
+    if !cursor.exceptions.has(key) {
+        return false;
+    }
+    let from = clear.get(key).copied().unwrap_or(i64::MIN);
+    let behind = cursor.exceptions.blocks(key, from..id.max(from), |id| cursor.out.contains(id));
+    if !behind {
+        clear.insert(key.clone(), id);
+    }
+    behind
 }
 
 fn owned_kind(kind: &Kind) -> Kind {

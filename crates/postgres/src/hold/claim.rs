@@ -10,14 +10,16 @@ pub(crate) struct HoldHold {
     session: Option<Session>,
     rows: Vec<OpenRow>,
     hands: Hands,
-    /// Whether something goes back.
-    returns: bool,
+    /// Rows that go back are to be looked at again.
+    returns: Vec<usize>,
+    /// Whether it was committed.
+    done: bool,
 }
 
 impl HoldHold {
     pub(super) fn new(session: Session, rows: Vec<OpenRow>, hands: &Hands) -> Self {
         hands.take(&rows);
-        Self { session: Some(session), rows, hands: hands.clone(), returns: false }
+        Self { session: Some(session), rows, hands: hands.clone(), returns: Vec::new(), done: false }
     }
 
     pub(super) fn rows(&self) -> &[OpenRow] {
@@ -29,14 +31,14 @@ impl HoldHold {
         self.session.as_ref().filter(|session| session.is_good())
     }
 
-    pub(super) fn settled(&mut self, at: &[usize], returns: bool) {
-        self.returns |= returns;
+    pub(super) fn settled(&mut self, at: &[usize], returns: impl Iterator<Item = usize>) {
+        self.returns.extend(returns);
         at.iter().for_each(|at| self.rows[*at].settled = true);
     }
 
-    /// Whether any of its rows is to be looked at again.
-    pub(super) fn returns(&self) -> bool {
-        self.returns || self.rows.iter().any(|row| !row.settled)
+    /// It was committed.
+    pub(super) fn committed(&mut self) {
+        self.done = true;
     }
 
     /// The connection, to be committed.
@@ -47,7 +49,10 @@ impl HoldHold {
 
 impl Drop for HoldHold {
     fn drop(&mut self) {
-        self.hands.let_go(&self.rows);
+        let settled = |(at, row): &(usize, &OpenRow)| self.done && row.settled && !self.returns.contains(at);
+        let (done, back): (Vec<_>, Vec<_>) = self.rows.iter().enumerate().partition(settled);
+        self.hands.let_go(done.into_iter().map(|(_, row)| row));
+        self.hands.give_back(back.into_iter().map(|(_, row)| row));
     }
 }
 

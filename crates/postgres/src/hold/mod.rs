@@ -6,7 +6,6 @@
 mod claim;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,8 +46,8 @@ pub(crate) struct HoldSource {
     /// Connections that are in no transaction.
     idle: Mutex<Vec<Session>>,
     state: tokio::sync::Mutex<State>,
-    /// Something was given back: rows before the mark are to be looked at again.
-    returned: AtomicBool,
+    /// Whether ranks compare on this side.
+    comparable: bool,
     /// Rows that open claims have locked.
     hands: Hands,
     swell: Swell,
@@ -79,7 +78,7 @@ impl HoldSource {
             looks: Link::tuned(config, Durable::Soon, SETTINGS.into()),
             idle: Mutex::default(),
             state: tokio::sync::Mutex::default(),
-            returned: AtomicBool::new(false),
+            comparable: parts.ranks_compare(),
             hands: Hands::default(),
             swell: Swell::default(),
             config: Arc::clone(config),
@@ -101,16 +100,25 @@ impl HoldSource {
             hands: &self.hands,
             swell: &self.swell,
         };
-        let epoch = scanner.epoch().await.map_err(failed)?;
-        if self.returned.swap(false, Ordering::SeqCst) || state.epoch != epoch {
-            *state = State { epoch, ..State::default() };
+        let pulse = scanner.pulse().await.map_err(failed)?;
+        let State { pass, epoch } = state;
+        pass.comparable = self.comparable;
+        // What waits for its next try stands elsewhere by then.
+        if !self.hands.given_back().is_empty() {
+            pass.want_all(pulse.now_us);
         }
-        let mut next = std::mem::take(&mut state.pass).next();
-        let (mut rows, mut idle, mut locking) = (0, Idle::default(), None);
+        if std::mem::replace(epoch, pulse.epoch) != pulse.epoch {
+            pass.start_over();
+        }
+        pass.begin(pulse.now_us, &ask.holds);
+        let (mut rows, mut in_vain, mut locking, mut more) = (0, 0, None, false);
         loop {
-            let mut page = scanner.page(ask, &mut next).await.map_err(failed)?;
-            rows += page.rows;
+            let page = scanner.page(ask, pass, in_vain).await.map_err(failed)?;
+            rows += page.rows.len();
+            in_vain += 1;
+            let mut mark = page.last.clone();
             if !page.candidates.ranks.is_empty() {
+                pass.end_look();
                 let session = match locking.take() {
                     Some(session) => session,
                     None => self.begin().await?,
@@ -119,32 +127,35 @@ impl HoldSource {
                     // They are larger than they were thought to be: they are free again, and fewer are asked for.
                     session.run("rollback").await.map_err(failed)?;
                     self.keep(session);
+                    page.first.into_iter().for_each(|first| pass.go_back(first));
                     continue;
                 };
-                let (mark, more) = page.mark(&taken);
+                let more;
+                (mark, more) = page.mark(&taken);
                 if !taken.entries.is_empty() {
-                    state.pass = next.up_to(mark);
+                    pass.hand_out(mark);
                     let hold = HoldHold::new(session, taken.rows, &self.hands);
                     return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
                 }
-                page.last = mark;
-                idle.elsewhere = true;
+                pass.elsewhere = true;
                 locking = Some(session);
             }
-            idle.due_in = [idle.due_in, page.idle.due_in].into_iter().flatten().min();
-            next.mark = page.last.or(next.mark);
-            idle.more = rows >= limits::SCAN_ROWS_MAX && !page.end;
-            if idle.more || (page.end && next.ends()) {
+            pass.reach(mark);
+            more |= rows >= limits::SCAN_ROWS_MAX && !page.end;
+            if more || (page.end && pass.ends()) {
                 break;
             }
         }
-        state.pass = next;
         if let Some(session) = locking {
             session.run("rollback").await.map_err(failed)?;
             self.keep(session);
         }
         let due_in = scanner.due_in().await.map_err(failed)?;
-        Ok(Claimed::Nothing(Idle { due_in: [idle.due_in, due_in].into_iter().flatten().min(), ..idle }))
+        if let Some(us) = due_in.and_then(|due| i64::try_from(due.as_micros()).ok()) {
+            pass.want_all(pulse.now_us.saturating_add(us));
+        }
+        let due_in = [pass.due_in(), due_in].into_iter().flatten().min();
+        Ok(Claimed::Nothing(Idle { due_in, more, elsewhere: pass.elsewhere, ..Idle::default() }))
     }
 
     /// None where they do not fit into the claim.
@@ -262,14 +273,14 @@ impl Source for HoldSource {
         let fresh: Vec<&(usize, Settlement)> = fresh.collect();
         let sorted = fresh.iter().map(|(at, settlement)| (&rows[*at], settlement));
         let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
-        let returns = !returned.is_empty();
         self.write(session, [published, returned]).await.map_err(|error| {
             // What the transaction has is not known, or it is over: nobody commits it.
             session.spoil();
             self.looks.failed(error)
         })?;
         let settled: Vec<usize> = fresh.iter().map(|(at, _)| *at).collect();
-        hold.settled(&settled, returns);
+        let back = fresh.iter().filter(|(_, to)| *to != Settlement::Published).map(|(at, _)| *at);
+        hold.settled(&settled, back);
         Ok(())
     }
 
@@ -278,7 +289,7 @@ impl Source for HoldSource {
         point::pass("postgres.settling");
         session.run("commit").await.map_err(|error| self.looks.failed(error))?;
         point::pass("postgres.settled");
-        self.returned.fetch_or(hold.returns(), Ordering::SeqCst);
+        hold.committed();
         drop(hold);
         self.keep(session);
         Ok(())

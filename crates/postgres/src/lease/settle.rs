@@ -58,7 +58,7 @@ impl LeaseSource {
         let fresh: Vec<&(usize, Settlement)> = fresh.collect();
         let sorted = fresh.iter().map(|(at, settlement)| (&hold.rows[*at], settlement));
         let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
-        let (buries, returns) = (returned.buries(), !returned.is_empty());
+        let buries = returned.buries();
         for part in [published, returned] {
             if part.is_empty() {
                 continue;
@@ -68,11 +68,11 @@ impl LeaseSource {
                 return Err(SourceError::Fenced);
             }
             let written = fresh.iter().filter(|(_, to)| (*to == Settlement::Published) == is_published);
-            hold.settled(written.map(|(at, _)| *at));
+            // Before anybody can take the next of their keys.
+            self.buried.fetch_or(buries && !is_published, Ordering::SeqCst);
+            hold.settled(written.map(|(at, _)| *at), !is_published);
         }
         point::pass("postgres.settled");
-        self.returned.fetch_or(returns, Ordering::SeqCst);
-        self.buried.fetch_or(buries, Ordering::SeqCst);
         Ok(())
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct RowsSql {
 
 /// An insert locks the table, or the partition that it names, before its id is drawn, and until its end is visible: who holds
 /// no such lock fills no gap. A prepared transaction is among them.
-const OWNERS: &str = "\
+pub(crate) const OWNERS: &str = "\
 with recursive tree(relid) as (select $1::oid union select i.inhrelid from pg_inherits as i join tree on i.inhparent = tree.relid) \
 select distinct l.virtualtransaction from pg_locks as l \
 where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.granted and l.relation in (select relid from tree) \

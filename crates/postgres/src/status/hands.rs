@@ -3,29 +3,53 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::OpenRow;
+use postrider_core::Key;
+
+use super::{OpenRow, Rank};
 
 /// The rows of a relay's open claims, by their ids: whatever the table says, it does not take them from itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hands(Arc<Mutex<HashSet<String>>>);
+pub(crate) struct Hands(Arc<Mutex<Rows>>);
+
+#[derive(Debug, Default)]
+struct Rows {
+    held: HashSet<String>,
+    /// What was given back since somebody asked.
+    back: Vec<(Option<Key>, Rank)>,
+}
 
 impl Hands {
     pub(crate) fn take<'r>(&self, rows: impl IntoIterator<Item = &'r OpenRow>) {
-        self.all().extend(rows.into_iter().map(|row| row.entry.clone()));
+        self.all().held.extend(rows.into_iter().map(|row| row.entry().to_owned()));
     }
 
+    /// These are done with.
     pub(crate) fn let_go<'r>(&self, rows: impl IntoIterator<Item = &'r OpenRow>) {
         let mut all = self.all();
         for row in rows {
-            all.remove(&row.entry);
+            all.held.remove(row.entry());
         }
     }
 
-    pub(crate) fn have(&self, entry: &str) -> bool {
-        self.all().contains(entry)
+    /// These are to be handed out again.
+    pub(crate) fn give_back<'r>(&self, rows: impl IntoIterator<Item = &'r OpenRow>) {
+        let mut all = self.all();
+        for row in rows {
+            all.back.push((row.key.clone(), row.rank.clone()));
+            all.held.remove(row.entry());
+        }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashSet<String>> {
+    /// What was given back since this was asked the last time.
+    pub(crate) fn given_back(&self) -> Vec<(Option<Key>, Rank)> {
+        std::mem::take(&mut self.all().back)
+    }
+
+    pub(crate) fn have(&self, entry: &str) -> bool {
+        self.all().held.contains(entry)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Rows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

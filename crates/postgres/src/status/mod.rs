@@ -1,14 +1,20 @@
 //! What `lease` and `hold` share: looking for rows, reading those that were taken, writing what became of them.
 
 mod hands;
+mod late;
+mod looks;
+mod pass;
 mod rank;
 mod scan;
 mod settling;
 mod taken;
 
 pub(crate) use hands::Hands;
+pub(crate) use late::{Drawn, Late, Watch};
+pub(crate) use looks::Looks;
+pub(crate) use pass::{Pass, Place, Why};
 pub(crate) use rank::Rank;
-pub(crate) use scan::{Page, Pass, Scanner};
+pub(crate) use scan::{Page, Pulse, Scanner};
 pub(crate) use settling::{Settler, Settling};
 pub(crate) use taken::{OpenRow, Swell, Taken, Taking, count};
 

@@ -53,7 +53,7 @@ impl Settling {
         let error_chars = error_chars(layout, table);
         for (row, settlement) in settlements {
             if *settlement == Settlement::Published {
-                published.entries.push(row.entry.clone());
+                published.entries.push(row.entry().to_owned());
                 published.versions.push(row.version);
             } else {
                 returned.add(layout, error_chars, row, settlement);
@@ -77,7 +77,7 @@ impl Settling {
             _ if tried => words.waiting(),
             _ => &words.pending,
         });
-        self.entries.push(row.entry.clone());
+        self.entries.push(row.entry().to_owned());
         self.versions.push(row.version);
         self.words.push(word.map(str::to_owned));
         self.retries.push(retries.map(|retries| i32::try_from(retries).unwrap_or(i32::MAX)));

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use postrider_core::Entry;
 use postrider_core::rows::{Batch, Decoder, Value};
 use postrider_core::source::Ask;
+use postrider_core::{Entry, Key};
 use tokio_postgres::Row;
 
+use super::Rank;
 use super::scan::Candidates;
 use crate::rows::{value, values};
 use crate::session::Flow;
@@ -16,11 +17,19 @@ use crate::sql::status::taken;
 /// What is known of a row that was handed out.
 #[derive(Debug)]
 pub(crate) struct OpenRow {
-    pub(crate) entry: String,
+    pub(crate) rank: Rank,
+    /// Where order is kept.
+    pub(crate) key: Option<Key>,
     pub(crate) retries: u32,
     /// The version that it has now.
     pub(crate) version: i64,
     pub(crate) settled: bool,
+}
+
+impl OpenRow {
+    pub(crate) fn entry(&self) -> &str {
+        &self.rank.entry
+    }
 }
 
 /// Rows that were taken, in order.
@@ -68,8 +77,16 @@ impl<'a> Taking<'a> {
         let retries = count(row, taken::RETRIES)?.unwrap_or(0);
         self.batch.read(retries, count(row, taken::RETRIES_MAX)?, values(row))?;
         self.claim = row.try_get(taken::CLAIM)?;
-        self.order.push(self.places.get(entry.as_str()).copied().unwrap_or(usize::MAX));
-        self.rows.push(OpenRow { entry, retries, version: row.try_get(taken::VERSION)?, settled: false });
+        let place = self.places.get(entry.as_str()).copied().unwrap_or(usize::MAX);
+        let rank = self.candidates.ranks.get(place).cloned();
+        self.order.push(place);
+        self.rows.push(OpenRow {
+            rank: rank.unwrap_or(Rank { leads: Vec::new(), entry }),
+            key: self.candidates.keys.get(place).cloned().flatten(),
+            retries,
+            version: row.try_get(taken::VERSION)?,
+            settled: false,
+        });
         Ok(Flow::More)
     }
 
@@ -94,7 +111,7 @@ impl Taken {
     pub(crate) fn amend(&mut self, beside: impl Fn(&str) -> Option<Option<u32>>) {
         let (entries, rows) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.rows));
         for (mut row, mut entry) in rows.into_iter().zip(entries) {
-            let Some(kept) = beside(&row.entry) else { continue };
+            let Some(kept) = beside(row.entry()) else { continue };
             if let Some(retries) = kept {
                 (row.retries, entry.retries) = (retries, retries);
             }

@@ -10,6 +10,7 @@ mod kinds;
 mod large;
 mod locks;
 mod logistics;
+mod marks;
 mod order_service;
 mod refusals;
 mod several;

@@ -40,7 +40,7 @@ impl Parts<'_> {
         });
         format!(
             "select {fields}, {retries}, {retries_max}, {version}, t.{id}::text, 0::bigint from {table} as t \
-             where t.{id} = any($2::text[]::{id_type}[]) and {open}{due} and $1::text is not null \
+             where t.{id} = any($2::text[]::{id_type}[]) and {open} and $1::text is not null \
              order by {order} limit $3 for update of t skip locked",
             fields = fields(self.layout, self.live),
             retries = own(self.bare(columns.retries.as_ref())),
@@ -49,8 +49,7 @@ impl Parts<'_> {
             id = self.id,
             table = self.names.table,
             id_type = self.id_type,
-            open = self.is_open(),
-            due = due.unwrap_or_default(),
+            open = self.by_id_alone(&format!("{}{}", self.is_open(), due.unwrap_or_default())),
             order = self.in_order(),
         )
     }

@@ -72,6 +72,18 @@ impl Parts<'_> {
         } else {
             (listed("$2::text[]", "entry"), String::new(), String::new(), "")
         };
+        // In order, they are looked up one by one: a merge, which the planner likes for its order, would read all that come before.
+        let lock = if self.keeps_order() {
+            format!(
+                "cross join lateral (select t.* from {table} as t where {listed_here} and {open} offset 0 \
+                 for update of t skip locked) as t order by g.at limit $4"
+            )
+        } else {
+            let order = self.in_order();
+            format!(
+                "join {table} as t on {listed_here} where {open} order by {order} limit $4 for update of t skip locked"
+            )
+        };
         let until = after(&self.ttl_us.to_string());
         let marked = match self.marks() {
             set if set.is_empty() => String::new(),
@@ -95,8 +107,7 @@ impl Parts<'_> {
         };
         format!(
             "with {guard}, given as materialized (select g.* from {given} where exists (select 1 from guard)), \
-             locked as materialized (select g.entry, {own_version} as version{key} from given as g \
-             join {table} as t on {listed} where {open} order by {order} limit $4 for update of t skip locked){stuck}, \
+             locked as materialized (select g.entry, {own_version} as version{key} from given as g {lock}){stuck}, \
              taken as (insert into {entries} as e (outbox, entry, owner, leased_until, fence) \
              select $1, l.entry, $3, {until}, pg_current_xact_id()::text::bigint from locked as l{free} \
              on conflict (outbox, entry) do update set owner = excluded.owner, leased_until = excluded.leased_until, \
@@ -106,7 +117,6 @@ impl Parts<'_> {
              cross join lateral (select {fields}, {retries}, {retries_max} from {table} as t where {listed} offset 0) as r",
             guard = self.guard("$3", "$5"),
             own_version = self.version(),
-            order = self.in_order(),
             entries = self.names.entries,
             listed = listed_here,
             fields = fields(self.layout, self.live),
@@ -130,7 +140,7 @@ impl Parts<'_> {
         }
         let due =
             self.not_before.as_ref().map(|due| format!(" and coalesce({} <= {NOW}, true)", due.moment()));
-        format!("({}){}", open.join(" or "), due.unwrap_or_default())
+        self.by_id_alone(&format!("({}){}", open.join(" or "), due.unwrap_or_default()))
     }
 
     /// What the table itself has for a row that is held.

@@ -10,7 +10,7 @@ mod settle;
 
 pub(crate) use hold::{HoldSql, beside};
 pub(crate) use lease::{LeaseSql, taken};
-pub(crate) use scan::{ScanSql, scanned};
+pub(crate) use scan::{ScanSql, late, scanned};
 pub(crate) use settle::SettleSql;
 
 use postrider_core::Layout;
@@ -52,6 +52,7 @@ struct Lead {
     /// The column as a text that is cast back without loss, and that sorts as the column does where it is a time.
     text: String,
     cast: String,
+    kind: Kind,
     nullable: bool,
 }
 
@@ -104,7 +105,15 @@ impl<'a> Parts<'a> {
             Kind::Local => (format!("coalesce(to_char({column}, {written}), {column}::text)"), "timestamp"),
             _ => (format!("{column}::text"), declared),
         };
-        Lead { column, text, cast: cast.to_owned(), nullable: !live.is_some_and(|live| live.not_null) }
+        let nullable = !live.is_some_and(|live| live.not_null);
+        Lead { column, text, cast: cast.to_owned(), kind: self.live.kind(name), nullable }
+    }
+
+    /// Whether ranks are compared on this side as the database compares them: texts are compared by rules of their own.
+    pub(crate) fn ranks_compare(&self) -> bool {
+        let counts = |kind| matches!(kind, Kind::Integer | Kind::Moment | Kind::Local);
+        matches!(self.live.id_kind(self.layout), Kind::Integer | Kind::Uuid)
+            && self.leads.iter().all(|lead| counts(lead.kind))
     }
 
     pub(crate) fn keeps_order(&self) -> bool {
@@ -225,6 +234,12 @@ impl<'a> Parts<'a> {
     /// That the row of `t` is the one of a list under the alias `g`.
     fn is_listed(&self) -> String {
         format!("t.{} = g.entry::{}", self.id, self.id_type)
+    }
+
+    /// A condition that no index answers: the few rows that are given are found by their ids. The planner, which knows little of
+    /// tables that fill and drain all day, would rather go through all that are open.
+    fn by_id_alone(&self, condition: &str) -> String {
+        format!("coalesce({condition}, false)")
     }
 
     /// What is kept beside the rows of `t`, under the alias `s`. The offset keeps the planner from anything but looking each

@@ -21,19 +21,41 @@ pub(crate) mod scanned {
     pub(crate) const LEADS: usize = STATE + 3;
     /// Its id as a text.
     pub(crate) const ENTRY: usize = STATE + 4;
+    /// The transaction that wrote it as it is.
+    pub(crate) const WRITTEN_BY: usize = STATE + 5;
 }
 
-/// $1 the outbox, $2 what the last row was ordered by, $3 its id, $4 rows at most.
+/// The columns of [`ScanSql::late`].
+pub(crate) mod late {
+    /// The oldest transaction that is under way, which the first row has even where there is no other.
+    pub(crate) const OLDEST: usize = 0;
+    pub(crate) const LEADS: usize = 1;
+    pub(crate) const ENTRY: usize = 2;
+    /// The transaction that wrote it.
+    pub(crate) const WRITTEN_BY: usize = 3;
+}
+
+/// Transactions as rows know them: by 32 bits, which wrap around.
+const OLDEST: &str = "(pg_snapshot_xmin(pg_current_snapshot())::text::bigint & 4294967295)";
+const XMIN: &str = "t.xmin::text::bigint";
+
+/// $1 the outbox, $2 what the last row was ordered by, $3 its id, $4 rows at most; for late rows $5 a transaction, $6 an id.
 #[derive(Debug)]
 pub(crate) struct ScanSql {
     /// From the first row.
     pub(crate) first: String,
+    /// From a row on.
+    pub(crate) at: String,
     /// Behind a row.
     pub(crate) on: String,
+    /// Rows that came to be, or changed, since a transaction: see [`late`].
+    pub(crate) late: String,
+    /// The same behind an id.
+    pub(crate) late_behind: String,
     /// Rows that are dead and hold their key: $1 the outbox.
     pub(crate) holders: String,
-    /// What operators' verbs bump: $1 the outbox.
-    pub(crate) epoch: String,
+    /// $1 the outbox: what operators' verbs bump, the database's clock, the oldest transaction that is under way.
+    pub(crate) pulse: String,
     /// Microseconds until the next row is due, where waiting rows are not looked at: $1 the outbox.
     pub(crate) due: Option<String>,
 }
@@ -41,10 +63,17 @@ pub(crate) struct ScanSql {
 impl ScanSql {
     pub(crate) fn new(parts: &Parts<'_>) -> Self {
         Self {
-            first: parts.scan(false),
-            on: parts.scan(true),
+            first: parts.scan(None),
+            at: parts.scan(Some(">=")),
+            on: parts.scan(Some(">")),
+            late: parts.late(false),
+            late_behind: parts.late(true),
             holders: parts.holders(),
-            epoch: format!("select epoch from {} where outbox = $1", parts.names.position),
+            pulse: format!(
+                "select coalesce((select epoch from {} where outbox = $1), 0), \
+                 (extract(epoch from {NOW}) * 1000000)::bigint, {OLDEST}",
+                parts.names.position
+            ),
             due: (parts.layout.way == Way::Hold).then(|| parts.due()),
         }
     }
@@ -53,14 +82,17 @@ impl ScanSql {
 impl Parts<'_> {
     /// One branch per word, and one for rows whose first column is null: each walks an index in order and stops early,
     /// where an `in` or an `or` would sort all of them.
-    fn scan(&self, on: bool) -> String {
+    ///
+    /// From the head, or from the given row on: behind it (`>`) or with it (`>=`).
+    fn scan(&self, from: Option<&str>) -> String {
         let mut branches = Vec::new();
         for (word, is_leased) in self.open_words() {
             let status = match (word, self.status()) {
                 (Some(word), Some(status)) => format!("t.{status} = {}", literal(word)),
                 _ => self.is_unmarked(),
             };
-            branches.extend(self.ranges(on).into_iter().map(|range| self.branch(&status, &range, is_leased)));
+            branches
+                .extend(self.ranges(from).into_iter().map(|range| self.branch(&status, &range, is_leased)));
         }
         match branches.as_slice() {
             [one] => one.clone(),
@@ -85,7 +117,7 @@ impl Parts<'_> {
         };
         format!(
             "(select {fields}, {bytes} as bytes, {wait} as wait, coalesce({until} > {NOW}, false) as held, \
-             array[{leads}]::text[] as leads, t.{id}::text as entry, {order} \
+             array[{leads}]::text[] as leads, t.{id}::text as entry, {XMIN} as written_by, {order} \
              from {table} as t {beside} where {status}{range} and s.dead is not true order by {by} limit $4)",
             fields = fields_without_payload(self.layout, self.live),
             bytes = payload_bytes(self.layout, self.live),
@@ -112,8 +144,9 @@ impl Parts<'_> {
     }
 
     /// Conditions on where a row stands; each is a range of an index that begins with the status and the first column.
-    fn ranges(&self, on: bool) -> Vec<String> {
-        let behind = if on { self.behind(0) } else { "true".into() };
+    fn ranges(&self, from: Option<&str>) -> Vec<String> {
+        let on = from.is_some();
+        let behind = from.map_or("true".into(), |than| self.behind(0, than));
         let Some(first) = self.leads.first() else {
             return vec![if on { format!(" and {behind}") } else { String::new() }];
         };
@@ -133,12 +166,12 @@ impl Parts<'_> {
         vec![format!("{not_null}{from}{is_due}"), format!(" and {} is null and {behind}", first.column)]
     }
 
-    /// That a row stands behind the given one, from the column at a place on. NULL sorts last.
-    fn behind(&self, at: usize) -> String {
+    /// That a row stands behind the given one (`>`), or is that (`>=`), from the column at a place on. NULL sorts last.
+    fn behind(&self, at: usize, than: &str) -> String {
         let Some(lead) = self.leads.get(at) else {
-            return format!("t.{} > $3::text::{}", self.id, self.id_type);
+            return format!("t.{} {than} $3::text::{}", self.id, self.id_type);
         };
-        let (column, mark, rest) = (&lead.column, self.mark(at), self.behind(at + 1));
+        let (column, mark, rest) = (&lead.column, self.mark(at), self.behind(at + 1, than));
         if lead.nullable {
             format!(
                 "(({mark} is not null and ({column} > {mark} or {column} is null)) or ({column} is not distinct from {mark} and {rest}))"
@@ -150,6 +183,32 @@ impl Parts<'_> {
 
     fn mark(&self, at: usize) -> String {
         format!("($2::text[])[{}]::{}", at + 1, self.leads[at].cast)
+    }
+
+    /// Open rows up to a given one whose present version was written by a transaction that is not older than another. A
+    /// savepoint has a number of its own, which no snapshot lists: so whatever is as young as the oldest transaction that was
+    /// under way may have been unseen then. Whoever asks knows which of them it has seen.
+    fn late(&self, behind_id: bool) -> String {
+        let up_to = match self.leads.first() {
+            None => format!("t.{} <= $3::text::{}", self.id, self.id_type),
+            Some(lead) if lead.nullable => format!("not {}", self.behind(0, ">")),
+            Some(lead) => format!("{} <= {} and not {}", lead.column, self.mark(0), self.behind(0, ">")),
+        };
+        let above = if behind_id {
+            format!(" and t.{} > $6::text::{}", self.id, self.id_type)
+        } else {
+            String::new()
+        };
+        let leads = self.leads.iter().map(|lead| lead.text.clone()).collect::<Vec<_>>().join(", ");
+        format!(
+            "select {OLDEST}, r.leads, r.entry, r.written_by from (select 1 where $1::text is not null) as one \
+             left join lateral (select array[{leads}]::text[] as leads, t.{id}::text as entry, {XMIN} as written_by \
+             from {table} as t where {open} and {up_to}{above} and $2::text[] is not null \
+             and ({XMIN} - $5::bigint + 4294967296) % 4294967296 < 2147483648 limit $4) as r on true",
+            id = self.id,
+            table = self.names.table,
+            open = self.is_open(),
+        )
     }
 
     fn due(&self) -> String {
