@@ -13,11 +13,13 @@ use crate::wait::block_on;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// With one request in flight: the mock takes a sequence that does not follow, and no real broker does.
+/// All in one request, and one in flight: the mock takes a sequence that does not follow, and no real broker does.
 fn sink(brokers: &str) -> KafkaSink {
     let mut config = KafkaConfig::new(brokers);
     config.publish_deadline = DEADLINE;
-    config.properties.insert("max.in.flight".to_owned(), "1".to_owned());
+    for (name, value) in [("max.in.flight", "1"), ("linger.ms", "200")] {
+        config.properties.insert(name.to_owned(), value.to_owned());
+    }
     KafkaSink::open(config, clock()).unwrap()
 }
 
