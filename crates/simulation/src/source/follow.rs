@@ -157,7 +157,8 @@ pub(super) fn release(
 
 fn cursor_settings(settings: &OutboxSettings) -> Settings {
     let gaps = settings.way == Way::Cursor && settings.flaw != Some(Flaw::GapsForgotten);
-    Settings { hold_dead: settings.hold_dead, gaps, ..Settings::default() }
+    let retry_runs = settings.retry_runs;
+    Settings { hold_dead: settings.hold_dead, gaps, retry_runs, ..Settings::default() }
 }
 
 fn owners(database: &Database, settings: &OutboxSettings) -> Vec<Owner> {
