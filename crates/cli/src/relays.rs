@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use postrider_core::Key;
 use postrider_core::layout::Order;
 use postrider_core::report::{Report, Reported, Role, Tripped};
+use postrider_core::{Key, breaker};
 use serde::Serialize;
 
 use crate::human::{age, count, span};
@@ -59,14 +59,15 @@ pub(crate) fn pairs(
         silent.map(|holder| ("relay", format!("{holder}  holds the lease, and has not reported yet"))),
     );
     for reported in running(reports) {
-        let Report { circuits, trouble, full, .. } = &reported.report;
+        let Report { trouble, full, .. } = &reported.report;
         pairs.push(("relay", relay(reported)));
         if is_gone(reported) {
             continue;
         }
+        let circuits = circuits(reported);
         pairs.extend(circuits.iter().map(|tripped| ("circuit", circuit(tripped, now))));
-        if *full && reported.age <= SILENT_AFTER {
-            pairs.push(("full", full_up(culprit)));
+        if *full && !is_silent(reported) {
+            pairs.push(("full", full_up(culprit, !circuits.is_empty())));
         }
         pairs.extend(trouble.as_ref().map(|trouble| {
             ("error", format!("{} ({} ago)", trouble.reason, span(whole(age(trouble.at, now)))))
@@ -92,10 +93,19 @@ pub(crate) fn is_gone(reported: &Reported) -> bool {
     reported.age > GONE_AFTER
 }
 
+fn is_silent(reported: &Reported) -> bool {
+    reported.age > SILENT_AFTER
+}
+
+/// The circuits of a relay that is heard of: what a dead one left alone, nobody leaves alone any more.
+fn circuits(reported: &Reported) -> &[Tripped] {
+    if is_silent(reported) { &[] } else { &reported.report.circuits }
+}
+
 fn state(reported: &Reported) -> &'static str {
-    match reported.age {
-        age if age > GONE_AFTER => "gone",
-        age if age > SILENT_AFTER => "silent",
+    match reported {
+        _ if is_gone(reported) => "gone",
+        _ if is_silent(reported) => "silent",
         _ => reported.report.role.word(),
     }
 }
@@ -105,7 +115,7 @@ fn relay(reported: &Reported) -> String {
     let ago = span(whole(*age));
     match report.role {
         _ if is_gone(reported) => format!("{}  gone: last heard of {ago} ago", report.holder),
-        role if *age > SILENT_AFTER => {
+        role if is_silent(reported) => {
             format!(
                 "{}  silent for {ago}, and was {}: killed, or cut off from the database",
                 report.holder,
@@ -122,24 +132,30 @@ fn relay(reported: &Reported) -> String {
     }
 }
 
-/// Why nothing further is read, and what to do about it.
-pub(crate) fn full_up(culprit: Option<&(Key, u64)>) -> String {
-    let (behind, verb) = match culprit {
-        Some((key, held)) => (
-            format!(", {} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)),
-            "revive, bury or prune that key's entries",
-        ),
-        None => {
-            (String::new(), "revive, bury or prune what is held back, or bring back the topic that is away")
-        }
+/// Why nothing further is read, and what to do about it. What is `away` goes before a key: it holds many of them.
+pub(crate) fn full_up(culprit: Option<&(Key, u64)>, away: bool) -> String {
+    let behind = culprit
+        .map(|(key, held)| format!(", {} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)));
+    let verb = match culprit {
+        _ if away => "bring back the broker or topic that is away",
+        Some(_) => "revive, bury or prune that key's entries",
+        None => "revive, bury or prune what is held back, or bring back the topic that is away",
     };
-    format!("nothing further is read: the limit of parked entries is reached{behind}; {verb}")
+    format!(
+        "nothing further is read: the limit of parked entries is reached{}; {verb}",
+        behind.unwrap_or_default()
+    )
 }
 
 fn circuit(tripped: &Tripped, now: Timestamp) -> String {
     let topic = tripped.topic.as_ref().map_or(String::new(), |topic| format!(", topic {topic}"));
     let since = span(whole(age(tripped.since, now)));
-    format!("{}: sink {}{topic} (away for {since})", tripped.circuit.word(), tripped.sink)
+    let stands = match tripped.circuit {
+        // Too few events have come since to tell whether it is back.
+        breaker::Circuit::HalfOpen => format!("opened {since} ago; the next events try it"),
+        breaker::Circuit::Open | breaker::Circuit::Closed => format!("away for {since}"),
+    };
+    format!("{}: sink {}{topic} ({stands})", tripped.circuit.word(), tripped.sink)
 }
 
 fn line(reported: &Reported) -> Line<'_> {
@@ -149,8 +165,7 @@ fn line(reported: &Reported) -> Line<'_> {
         state: state(reported),
         published: report.published,
         events_per_second: report.per_second,
-        circuits: report
-            .circuits
+        circuits: circuits(reported)
             .iter()
             .map(|tripped| Circuit {
                 sink: &tripped.sink,
@@ -179,7 +194,6 @@ fn whole(span: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use postrider_core::breaker;
     use postrider_core::report::Trouble;
 
     use super::*;
@@ -251,25 +265,41 @@ mod tests {
             "{}",
             said.1
         );
-        assert!(full_up(None).contains("is reached; revive"));
+        assert!(full_up(None, false).contains("is reached; revive"));
+        let said = full_up(Some(&culprit), true);
+        assert!(
+            said.contains("behind key") && said.ends_with("; bring back the broker or topic that is away")
+        );
         assert!(lines(std::slice::from_ref(&full))[0].full);
     }
 
+    /// B7: a circuit that waits for events to try it with says so; those of a relay that is heard of no more are no news.
     #[test]
     fn what_stands_in_the_way_is_named() {
         let mut active = reported(Role::Active, 2);
-        active.report.circuits.push(Tripped {
+        let mut tripped = Tripped {
             sink: "kafka".into(),
             topic: Some("orders".into()),
-            circuit: breaker::Circuit::HalfOpen,
+            circuit: breaker::Circuit::Open,
             since: NOON + Duration::from_secs(58),
-        });
+        };
+        active.report.circuits.push(tripped.clone());
+        tripped.circuit = breaker::Circuit::HalfOpen;
+        active.report.circuits.push(tripped);
         active.report.trouble =
             Some(Trouble { reason: "no leader".into(), at: NOON + Duration::from_secs(97) });
         let said = text(Some("one"), std::slice::from_ref(&active));
         assert_eq!(
             said[1..],
-            ["circuit half-open: sink kafka, topic orders (away for 42s)", "error no leader (3s ago)"]
+            [
+                "circuit open: sink kafka, topic orders (away for 42s)",
+                "circuit half-open: sink kafka, topic orders (opened 42s ago; the next events try it)",
+                "error no leader (3s ago)"
+            ]
         );
+        active.age = Duration::from_secs(6);
+        let said = text(Some("one"), std::slice::from_ref(&active));
+        assert!(!said.iter().any(|line| line.starts_with("circuit")), "{said:?}");
+        assert!(lines(std::slice::from_ref(&active))[0].circuits.is_empty());
     }
 }

@@ -82,6 +82,11 @@ impl Pulse {
         self.told().away.as_ref().map(|(sink, reason)| (sink.clone(), shown(reason)))
     }
 
+    /// Whether a circuit is not closed.
+    pub(crate) fn leaves_alone(&self) -> bool {
+        !self.told().circuits.is_empty()
+    }
+
     /// Whether so much is parked that nothing further is read.
     pub(crate) fn is_full(&self) -> bool {
         self.told().full

@@ -140,6 +140,8 @@ pub struct Idle {
     pub more: bool,
     /// When the next waiting entry is due.
     pub due_in: Option<Duration>,
+    /// Whether an entry is due that waits for its turn alone: where retries are a job of their own, for its next run.
+    pub due: bool,
     /// Ids that may still commit.
     pub gaps_open: u64,
     /// Whether a limit on what is parked has stopped the reading: `status` names the culprit.

@@ -42,9 +42,10 @@ impl<'r, S: Source> Engine<'r, S> {
         self.claiming = true;
         let source = &self.relay.source;
         self.begin(Box::pin(async move {
-            let held = !ask.holds.keys.is_empty()
-                || !ask.holds.allowances.is_empty()
-                || !ask.holds.sink_allowances.is_empty();
+            // A destination that takes a few entries and was given none has none to take.
+            let Holds { keys, allowances, sink_allowances, .. } = &*ask.holds;
+            let held = !keys.is_empty()
+                || allowances.values().chain(sink_allowances.values()).any(|most| *most == 0);
             Woke::Claimed(ClaimAnswer { result: source.claim(&ask).await, asked_at, held })
         }));
     }
@@ -72,9 +73,9 @@ impl<'r, S: Source> Engine<'r, S> {
                 Some(most) if self.lanes.len() == 1 => entries_max = entries_max.min(most),
                 _ => {}
             }
-            if let Some(trials) = breakers.sink_trials(SinkNo(no), now)
-                && self.lanes.len() > 1
-            {
+            let trials = breakers.sink_trials(SinkNo(no), now);
+            holds.all_on_trial = trials.is_some() && self.lanes.len() == 1;
+            if let Some(trials) = trials.filter(|_| self.lanes.len() > 1) {
                 let left = trials.saturating_sub(lane.ready.len());
                 holds
                     .sink_allowances
@@ -243,7 +244,8 @@ impl<'r, S: Source> Engine<'r, S> {
         self.wait_for_commits(is_done && idle.gaps_open > 0);
         self.wait_for_others(is_done && idle.elsewhere);
         // What is parked behind a limit waits for an operator: there is nothing left to do for a relay.
-        if is_done && idle.gaps_open == 0 && !idle.elsewhere && self.relay.settings.until_empty.is_some() {
+        let is_done = is_done && idle.gaps_open == 0 && !idle.elsewhere && !idle.due;
+        if is_done && self.relay.settings.until_empty.is_some() {
             self.ending.empty(self.relay.clock.instant());
         }
     }

@@ -85,7 +85,7 @@ pub(crate) fn read_page(
         ids: offered.ids,
         again: offered.again,
         full: scanned.full,
-        more: !complete,
+        more: !complete && !offered.stopped,
         rows,
     })
 }

@@ -219,9 +219,8 @@ async fn conclude(args: &Args, summary: &Summary, pulse: &Pulse, store: &dyn Sto
     }
     note(&format!("Published {}.", events(summary.published)));
     let depth = store.depth().await?;
-    for line in
-        left(&depth).into_iter().chain(pulse.is_full().then(|| relays::full_up(depth.culprit.as_ref())))
-    {
+    let full = pulse.is_full().then(|| relays::full_up(depth.culprit.as_ref(), pulse.leaves_alone()));
+    for line in left(&depth).into_iter().chain(full) {
         note(&line);
     }
     if summary.ended == Ended::BrokerAway {

@@ -122,6 +122,36 @@ fn b6_what_can_never_be_sent_is_kept_whole_and_the_rest_flows_on() {
     assert_eq!(relay.wait().code(), Some(0), "{}", relay.said());
 }
 
+/// B6, B8: `--until-empty` waits for the runs of the retries: neighbours of a row that is too large are due, and so is what is
+/// parked behind them. One run leaves nothing but the dead one.
+#[test]
+fn b8_until_empty_leaves_nothing_that_is_due() {
+    let commerce = Team::new("commerce", &kafka(), "");
+    let mut topic = commerce.topic(1, &[("max.message.bytes", "2000")]);
+    let kind = format!("loopers.{}.created.v1", commerce.word);
+    let keys: Vec<String> = (0..40).map(|n| format!("k{}", n % 7)).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    commerce.orders(&keys[..20], 1);
+    let large: String = (0..400u32).map(|n| format!("{:08x}", n.wrapping_mul(2_654_435_761))).collect();
+    commerce.row("large", &kind, "k0", &format!("{{\"n\": \"{large}\"}}"));
+    commerce.orders(&keys[20..], 21);
+    let empty = commerce.world.run(&["run", "--until-empty"]);
+    assert!(
+        empty.stderr.contains("Published 40 events.") && empty.stderr.contains("1 dead"),
+        "{}",
+        empty.stderr
+    );
+    assert!(!empty.stderr.contains("pending") && !empty.stderr.contains("waiting"), "{}", empty.stderr);
+    empty.ok();
+    let records = arrived(&mut topic, 40);
+    for key in 0..7 {
+        let written: Vec<String> =
+            (0..40).filter(|n| n % 7 == key).map(|n: usize| format!("e{}", n + 1)).collect();
+        assert_eq!(in_order(&records, &format!("k{key}")), written);
+    }
+    assert_eq!(commerce.sql("select event_id, retry_count from outbox_failed"), ["large 10"]);
+}
+
 /// B5, B6, B7, B8, B18: sends that are unresolved at the time-out count as failed, hold their keys, cost no retry, and go out
 /// again as the identical messages, in order, when the broker answers.
 #[test]

@@ -17,6 +17,7 @@ mod kafka_counted;
 mod kafka_faults;
 mod kafka_forms;
 mod kafka_outage;
+mod kafka_parked;
 mod kafka_teams;
 mod kafka_tls;
 mod kafka_topics;

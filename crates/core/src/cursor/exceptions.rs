@@ -184,6 +184,25 @@ impl Exceptions {
         self.lines.get(key).is_some_and(|line| line.ids.range(ids).any(|id| !out(*id)))
     }
 
+    /// Whether the first of a key that is in nobody's hands goes out with this reading, or with the next run of the retries.
+    pub(super) fn is_about_to_go(
+        &self,
+        key: &Key,
+        now: Timestamp,
+        gate: &Gate<'_>,
+        out: impl Fn(i64) -> bool,
+    ) -> bool {
+        let first = self.lines.get(key).and_then(|line| line.ids.iter().find(|id| !out(**id)));
+        first.and_then(|id| self.items.get(id)).is_none_or(|item| {
+            let is_due = match item.shelf {
+                Shelf::Parked => true,
+                Shelf::Waiting { due } => due <= now,
+                Shelf::Dead => false,
+            };
+            is_due && item.kind.as_ref().is_none_or(|kind| gate.open(kind))
+        })
+    }
+
     fn line(&self, id: i64) -> Option<(&Key, &Line)> {
         let key = self.items.get(&id)?.key.as_deref()?;
         Some((key, self.lines.get(key)?))

@@ -237,6 +237,7 @@ impl Cursor {
                 .next_due()
                 .map(|due| self.next_run.map_or(due, |run| run.max(due)))
                 .map(|due| now.duration_until(due).try_into().unwrap_or_default()),
+            due: self.exceptions.next_due().is_some_and(|due| due <= now),
             gaps_open: self.ledger.ids_open(),
             full: self.full,
             elsewhere: false,

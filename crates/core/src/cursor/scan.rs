@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Cursor, Exception, Origin, Out, OutKey, Reading, Shelf};
-use crate::route::{Gate, Hold, Kind};
+use crate::route::{Gate, Kind};
 use crate::text::owned;
 use crate::{Entry, Key};
 
@@ -65,7 +65,7 @@ pub enum Offer {
     },
     /// Not now.
     Pass,
-    /// A limit on what is parked is reached: finish, incomplete.
+    /// A limit on what is parked is reached, or nothing is to be read further for now: finish, incomplete.
     Stop,
 }
 
@@ -84,6 +84,8 @@ pub struct Scanned {
 enum Bar {
     Key,
     Route,
+    /// It stays where it is, unread.
+    Trial,
 }
 
 impl Cursor {
@@ -123,12 +125,11 @@ impl Scan<'_, '_, '_> {
         if id <= self.last {
             return Offer::Pass;
         }
-        let offer = if self.has_room_to_pass(id) { self.weigh(id, row) } else { Offer::Stop };
+        let has_room = self.has_room_to_pass(id);
+        let offer = if has_room { self.weigh(id, row) } else { Offer::Stop };
+        self.cursor.full |= !has_room;
         match offer {
-            Offer::Stop => {
-                self.cursor.full = true;
-                self.last = id.saturating_sub(1);
-            }
+            Offer::Stop => self.last = id.saturating_sub(1),
             _ => self.pass(id),
         }
         offer
@@ -198,6 +199,8 @@ impl Scan<'_, '_, '_> {
             None => self.hand_out(id, row, origin, kind.as_ref()),
             Some(Bar::Key) => self.park(id, row, &origin, kind.as_ref()),
             Some(Bar::Route) => self.set_aside(id, row, &origin),
+            Some(Bar::Trial) if id > self.cursor.read => Offer::Stop,
+            Some(Bar::Trial) => self.set_aside(id, row, &origin),
         }
     }
 
@@ -228,14 +231,31 @@ impl Scan<'_, '_, '_> {
         // Mostly nothing stands before any key, and then nobody has to know it.
         let free = cursor.exceptions.len() == 0 && self.blocked.is_empty() && !self.gate.holds_keys();
         if let Some(key) = (!free).then(|| row.key()).flatten()
-            && (is_behind(cursor, &mut self.clear, key, id) || self.blocked.contains(key))
+            && (is_behind(cursor, &mut self.clear, key, id)
+                || self.blocked.contains(key)
+                || self.gate.holds_key(key))
         {
-            return Some(Bar::Key);
+            return Some(self.bar_behind(row, key));
         }
-        match self.gate.pass_by((!free).then(|| row.key()).flatten(), || row.kind()) {
-            Ok(()) => None,
-            Err(Hold::Key) => Some(Bar::Key),
-            Err(Hold::Route) => Some(Bar::Route),
+        self.gate.pass_by(None, || row.kind()).err().map(|_| Bar::Route)
+    }
+
+    /// Where a row goes that is behind its key. What an outage left stands before nearly every key, and any number of rows comes
+    /// behind: where they could not go now they wait as a range, or unread, and not one by one. Behind one that is not about
+    /// to go itself, what could be tried would wait with them.
+    fn bar_behind(&self, row: &impl Row, key: &Key) -> Bar {
+        let (cursor, kind) = (&*self.cursor, row.kind());
+        if !self.gate.open(&kind) {
+            return Bar::Route;
+        }
+        let in_hand = |id| cursor.out.contains(id);
+        if !cursor.exceptions.is_about_to_go(key, self.reading.now, self.gate, in_hand) {
+            return Bar::Key;
+        }
+        match self.gate.tries_all() {
+            true => Bar::Trial,
+            false if self.gate.tries(&kind) => Bar::Route,
+            false => Bar::Key,
         }
     }
 
@@ -293,6 +313,7 @@ impl Scan<'_, '_, '_> {
     fn open_lane(&mut self, id: i64, kind: Kind) -> Offer {
         let known = self.cursor.lanes.contains_key(&kind);
         if !known && self.cursor.lanes.len() >= self.cursor.settings.ranges_max {
+            self.cursor.full = true;
             return Offer::Stop;
         }
         self.stuck.insert(kind.clone());

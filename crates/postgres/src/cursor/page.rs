@@ -107,7 +107,7 @@ impl CursorSource {
             ids: offered.ids,
             again: offered.again,
             full: scanned.full,
-            more: !complete,
+            more: !complete && !offered.stopped,
             rows,
         }))
     }

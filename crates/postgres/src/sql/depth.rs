@@ -51,6 +51,7 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
     let parked = rows.parked();
     let ranged =
         format!("{id} >= (select min(first) from {ranges} where outbox = $1) and {plain} and {parked}");
+    let stood = stood(rows);
     let passed = format!("{gaps} join {table} as t on {id} between g.first and g.last");
     DepthSql {
         counts: format!(
@@ -66,18 +67,33 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
              union all select 'passed', count(*) from {passed} where {id} <= $2 and {plain} and not {parked} \
              union all select 'gap ids', coalesce(sum(g.last - g.first + 1), 0)::int8 from {gaps} \
              union all select 'gap rows', count(*) from {passed} \
-             union all select case when shelf <> 'waiting' then shelf when due > {NOW} then 'waiting' else 'due' end, count(*) \
-                 from {exceptions} as x where x.outbox = $1 \
-                 and not ($5 and exists (select 1 from {claims} as d where d.outbox = $1 and d.entry = x.entry)) group by 1 \
+             union all select x.word, count(*) from ({stood}) as x \
+                 where not ($5 and exists (select 1 from {claims} as d where d.outbox = $1 and d.entry = x.entry)) group by 1 \
              union all select 'exceptions behind', count(*) from {exceptions} as x where x.outbox = $1 and x.entry > $2 and {in_table} \
              union all select 'exceptions before', count(*) from {exceptions} as x where x.outbox = $1 and x.entry <= $2 and {in_table}"
         ),
         words: None,
         culprit: Some(format!(
-            "select key_scope, key_id, count(*), 0::int8 from {exceptions} where outbox = $1 and shelf = 'parked' \
+            "select key_scope, key_id, count(*), 0::int8 from ({stood}) as x where word = 'parked' \
              and key_id is not null group by 1, 2 order by 3 desc, 1, 2 limit 1"
         )),
     }
+}
+
+/// How each exception stands. One whose time has come cannot go either while one of its key before it waits, or is dead and
+/// holds it.
+fn stood(rows: &Seen<'_>) -> String {
+    let dead = match rows.layout.on_dead {
+        OnDead::Hold => " or shelf = 'dead'",
+        OnDead::Skip => "",
+    };
+    format!(
+        "select entry, key_scope, key_id, case when shelf <> 'waiting' then shelf when due > {NOW} then 'waiting' \
+         when key_id is not null and bool_or((shelf = 'waiting' and due > {NOW}){dead}) over \
+         (partition by key_scope, key_id order by entry rows between unbounded preceding and 1 preceding) then 'parked' \
+         else 'due' end as word from {} where outbox = $1",
+        rows.names.exceptions
+    )
 }
 
 fn of_status(rows: &Seen<'_>) -> DepthSql {

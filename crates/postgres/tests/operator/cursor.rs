@@ -34,6 +34,30 @@ const HOLDER: &str = "
     insert into postrider_claims values ('outbox', 2);
 ";
 
+/// STO-01: an entry whose time has come cannot go while one of its key before it waits or is dead: it is parked, like those that
+/// were never tried. Where a dead one lets its key go on, it holds nobody.
+#[tokio::test]
+async fn what_is_due_behind_another_of_its_key_is_parked() {
+    let world = World::native().await;
+    world.run(ROWS).await;
+    world
+        .run(
+            "update postrider_position set position = 12, claimed = 12;
+             insert into postrider_exceptions (outbox, entry, key_scope, key_id, shelf, due, retries) values
+                 ('outbox', 1, 'Order', 'a', 'dead', null, 0),
+                 ('outbox', 2, 'Order', 'a', 'waiting', now() - interval '1 minute', 0),
+                 ('outbox', 3, 'Order', 'a', 'parked', null, 0),
+                 ('outbox', 4, 'Order', 'b', 'waiting', now() + interval '1 hour', 0),
+                 ('outbox', 5, 'Order', 'b', 'waiting', now() - interval '1 minute', 0),
+                 ('outbox', 7, 'Order', 'c', 'waiting', now() - interval '1 minute', 0),
+                 ('outbox', 8, null, null, 'waiting', now() - interval '1 minute', 0)",
+        )
+        .await;
+    let depth = world.store().await.depth().await.unwrap();
+    assert_eq!((depth.dead, depth.parked, depth.waiting, depth.pending), (1, 3, 1, 2), "{depth:?}");
+    assert_eq!(depth.culprit, Some((Key::new("Order", "a"), 2)));
+}
+
 /// STO-01, B10: each row is in one state, and what was passed is to be published.
 #[tokio::test]
 async fn depth_and_list_agree_on_what_a_cursor_left_behind() {

@@ -74,7 +74,7 @@ pub(super) fn claim(
     let complete_page = rows.len() < PAGE_ROWS;
     let (mut entries, mut ids, mut bytes): (Vec<Entry>, Vec<i64>, usize) = (Vec::new(), Vec::new(), 0);
     let mut scan = cursor.scan(token, reading, &mut gate);
-    let mut stopped = false;
+    let (mut stopped, mut unread) = (false, false);
     for (number, entry) in rows {
         let full = entries.len() >= ask.entries_max
             || (!entries.is_empty() && bytes + entry.bytes() > ask.bytes_max);
@@ -90,13 +90,13 @@ pub(super) fn claim(
             }
             Offer::Pass => {}
             Offer::Stop => {
-                stopped = true;
+                unread = true;
                 break;
             }
         }
     }
-    let scanned = scan.finish(complete_page && !stopped);
-    let more = !scanned.full && (stopped || !complete_page);
+    let scanned = scan.finish(complete_page && !stopped && !unread);
+    let more = !scanned.full && !unread && (stopped || !complete_page);
     if entries.is_empty() {
         // Rows that were parked while nothing was handed out.
         persist(cursor, database, &settings);
@@ -157,7 +157,8 @@ pub(super) fn release(
 
 fn cursor_settings(settings: &OutboxSettings) -> Settings {
     let gaps = settings.way == Way::Cursor && settings.flaw != Some(Flaw::GapsForgotten);
-    Settings { hold_dead: settings.hold_dead, gaps, ..Settings::default() }
+    let retry_runs = settings.retry_runs;
+    Settings { hold_dead: settings.hold_dead, gaps, retry_runs, ..Settings::default() }
 }
 
 fn owners(database: &Database, settings: &OutboxSettings) -> Vec<Owner> {

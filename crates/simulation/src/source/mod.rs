@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use postrider_core::Settlement;
 use postrider_core::clock::Clock;
+use postrider_core::layout::RetryRuns;
 use postrider_core::source::{Ask, Claimed, Settles, Source, SourceError, SourceFeatures};
 
 use crate::chance::Chance;
@@ -68,6 +69,8 @@ pub struct OutboxSettings {
     pub ordered: bool,
     /// How long a lease holds.
     pub lease_ttl: Duration,
+    /// Whether retries are a job of their own (by cursor), and when it runs.
+    pub retry_runs: Option<RetryRuns>,
     /// How it is broken, if so.
     pub flaw: Option<Flaw>,
 }
@@ -79,6 +82,7 @@ impl Default for OutboxSettings {
             hold_dead: true,
             ordered: true,
             lease_ttl: Duration::from_secs(10),
+            retry_runs: None,
             flaw: None,
         }
     }
@@ -152,6 +156,12 @@ impl Outbox {
             Some(Recorded { event, key, state: view.state, retries: view.retries })
         });
         recorded.collect()
+    }
+
+    /// Entries that a cursor keeps one by one beside its position.
+    #[must_use]
+    pub fn exceptions(&self) -> usize {
+        self.lock().saved.exceptions.len()
     }
 
     /// Entries that were in two hands at once, in words.

@@ -95,6 +95,7 @@ impl World {
             hold_dead: scenario.hold_dead,
             ordered: true,
             lease_ttl: scenario.lease_ttl,
+            retry_runs: None,
             flaw,
         };
         let outbox = Outbox::new(Arc::new(database_clock.clone()), settings, chance.fork());

@@ -97,6 +97,38 @@ fn a_broken_topic_holds_back_only_what_goes_there() {
     }
 }
 
+/// F2: a broken topic leaves an entry before every key that goes there. What comes behind, however much, is one range: nothing
+/// more is kept one by one, and another topic flows on, after a takeover too.
+#[test]
+fn rows_behind_a_broken_topic_are_not_kept_one_by_one() {
+    let mut stage = Stage::new(Way::Cursor);
+    stage.broker.begin_outage(Outage::of_topic("payments"));
+    let mut payments = Vec::new();
+    let mut relay = stage.start_as("first");
+    for (round, name) in ["second", "third", "fourth"].into_iter().enumerate() {
+        for number in 0..300 {
+            payments.push(stage.append(&format!("p{}-", number % 3), "payments"));
+        }
+        for number in 0..20 {
+            stage.append(&format!("o{number}"), "orders");
+        }
+        stage.pass(SECOND * 100);
+        let orders = stage.accepted().iter().filter(|event| event.starts_with('o')).count();
+        assert_eq!(orders, 20 * (round + 1), "the other topic flows on");
+        assert!(stage.outbox.exceptions() <= 10, "{} are kept one by one", stage.outbox.exceptions());
+        stage.executor.kill(relay);
+        relay = stage.start_as(name);
+    }
+    stage.broker.end_outage(&Outage::of_topic("payments"));
+    stage.pass(SECOND * 300);
+    for key in ["p0-", "p1-", "p2-"] {
+        let of = |event: &&String| event.starts_with(key);
+        let arrived: Vec<_> = stage.accepted().into_iter().filter(|event| of(&event)).collect();
+        let written: Vec<_> = payments.iter().filter(of).cloned().collect();
+        assert_eq!(arrived, written, "each once, in order");
+    }
+}
+
 /// What was refused in company is sent again in halves, in order, until the culprit stands alone: it dies, nobody else.
 #[test]
 fn a_company_is_halved_until_the_culprit_stands_alone() {

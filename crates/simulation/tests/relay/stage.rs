@@ -38,9 +38,12 @@ pub(crate) struct Call {
 
 impl Stage {
     pub(crate) fn new(way: Way) -> Self {
+        Self::with(OutboxSettings { way, ..OutboxSettings::default() })
+    }
+
+    pub(crate) fn with(settings: OutboxSettings) -> Self {
         let timeline = Timeline::default();
         let clock = Arc::new(SimClock::new(&timeline));
-        let settings = OutboxSettings { way, ..OutboxSettings::default() };
         let broker_settings = BrokerSettings { partitions: 1, ..BrokerSettings::default() };
         Self {
             executor: Executor::new(&timeline, Chance::new(1)),

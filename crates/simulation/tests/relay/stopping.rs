@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use postrider_core::State;
+use postrider_core::layout::RetryRuns;
 use postrider_relay::Ended;
 use postrider_simulation::sink::{Faults, Outage};
-use postrider_simulation::source::Way;
+use postrider_simulation::source::{OutboxSettings, Way};
 
 use crate::stage::Stage;
 
@@ -81,6 +82,45 @@ fn until_empty_ends_by_itself() {
     stage.pass(SECOND * 5);
     assert_eq!(stage.ended.lock().unwrap().clone().map(|summary| summary.ended), Some(Ended::BrokerAway));
     assert_eq!(stage.count(State::Pending), 1);
+}
+
+/// B8: what is due and waits for the next run of the retries is waited for, with everything that is parked behind it; what is
+/// dead, or not due yet, is left.
+#[test]
+fn until_empty_waits_for_the_next_run_of_the_retries() {
+    let retry_runs = Some(RetryRuns { every: SECOND * 5, entries: 5 });
+    let mut stage = Stage::with(OutboxSettings { retry_runs, ..OutboxSettings::default() });
+    stage.settings.until_empty = Some(SECOND * 300);
+    let events: Vec<String> =
+        (0..40).map(|number| stage.append(&format!("k{}-", number % 20), "orders")).collect();
+    stage.broker.set_faults(Faults {
+        poison: [events[7].clone().into()].into(),
+        poison_in_company: true,
+        ..Faults::default()
+    });
+    stage.start();
+    stage.pass(SECOND);
+    assert!(stage.ended.lock().unwrap().is_none(), "its neighbours are due, and wait for the next run");
+    stage.pass(SECOND * 200);
+    assert_eq!(stage.ended.lock().unwrap().clone().map(|summary| summary.ended), Some(Ended::Empty));
+    assert_eq!((stage.count(State::Published), stage.count(State::Dead)), (38, 1), "one is behind the dead");
+    assert_eq!(stage.accepted().len(), 38);
+}
+
+/// A topic that came back with fewer events than its trials is no reason to stay.
+#[test]
+fn until_empty_ends_with_a_circuit_that_is_half_open() {
+    let mut stage = Stage::new(Way::Cursor);
+    stage.settings.until_empty = Some(SECOND * 300);
+    stage.broker.begin_outage(Outage::of_topic("orders"));
+    stage.append("a", "orders");
+    stage.append("b", "orders");
+    stage.start();
+    stage.pass(SECOND * 20);
+    stage.broker.end_outage(&Outage::of_topic("orders"));
+    stage.pass(SECOND * 120);
+    assert_eq!(stage.accepted().len(), 2);
+    assert_eq!(stage.ended.lock().unwrap().clone().map(|summary| summary.ended), Some(Ended::Empty));
 }
 
 /// A relay that stood still past its lease asks for it before it sends anything more: what it had queued, another has sent.

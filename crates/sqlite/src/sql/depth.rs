@@ -1,7 +1,7 @@
 //! Counting: ranges of ids and index ranges, never a row more than is counted.
 
 use postrider_core::Layout;
-use postrider_core::layout::{Column, TimeForm, Way};
+use postrider_core::layout::{Column, OnDead, TimeForm, Way};
 
 use super::fields::{fields_without_payload, kind};
 use super::lease::{form, kept};
@@ -41,8 +41,8 @@ fn cursor(view: &View<'_>) -> DepthSql {
         kind(view.layout, Field::Type),
         kind(view.layout, Field::AggregateType),
     );
-    let unclaimed =
-        format!("x.outbox = ?1 and not (?6 and x.entry in (select entry from {claims} where outbox = ?1))");
+    let unclaimed = format!("not (?6 and x.entry in (select entry from {claims} where outbox = ?1))");
+    let stood = stood(view);
     let lowest_range = format!("{id} >= (select min(first) from {ranges} where outbox = ?1)");
     DepthSql {
         counts: format!(
@@ -53,8 +53,7 @@ fn cursor(view: &View<'_>) -> DepthSql {
              union all select 'again', count(*) from {claims} where outbox = ?1 and ?6 \
              union all select 'ranged', count(*) from {table} as t where {lowest_range} and {id} <= ?3 and {plain} and {of_range} \
              union all select 'ranged behind', count(*) from {table} as t where {lowest_range} and {id} > max(?3, ?4) and {plain} and {of_range} \
-             union all select case when shelf <> 'waiting' then shelf when due > ?2 then 'waiting' else 'due' end, count(*) \
-                 from {exceptions} as x where {unclaimed} group by 1 \
+             union all select x.word, count(*) from ({stood}) as x where {unclaimed} group by 1 \
              union all select 'exceptions behind', count(*) from {exceptions} as x where x.outbox = ?1 and x.entry > ?3 \
                  and exists (select 1 from {table} as t where {id} = x.entry) \
              union all select 'exceptions before', count(*) from {exceptions} as x where x.outbox = ?1 and x.entry <= ?3 \
@@ -72,6 +71,22 @@ fn cursor(view: &View<'_>) -> DepthSql {
         )),
         open: None,
     }
+}
+
+/// How each exception stands. One whose time has come cannot go either while one of its key before it waits, or is dead and
+/// holds it.
+fn stood(view: &View<'_>) -> String {
+    let dead = match view.layout.on_dead {
+        OnDead::Hold => " or shelf = 'dead'",
+        OnDead::Skip => "",
+    };
+    format!(
+        "select entry, case when shelf <> 'waiting' then shelf when due > ?2 then 'waiting' \
+         when key_id is not null and max((shelf = 'waiting' and due > ?2){dead}) over \
+         (partition by key_scope, key_id order by entry rows between unbounded preceding and 1 preceding) then 'parked' \
+         else 'due' end as word from {} where outbox = ?1",
+        view.names.exceptions
+    )
 }
 
 fn status(view: &View<'_>) -> DepthSql {

@@ -27,9 +27,18 @@ fn claim(cursor: &mut Cursor, table: &[(i64, Entry)], holds: &Holds, now: Timest
     let read: Vec<_> = table.iter().filter(|(id, _)| wanted(*id)).collect();
     let number = cursor.open_claim();
     let mut scan = cursor.scan(number, reading, &mut gate);
-    let taken = read.into_iter().filter(|(id, entry)| matches!(scan.offer(*id, entry), Offer::Take { .. }));
-    let taken = taken.map(|(id, _)| *id).collect();
-    scan.finish(true);
+    let (mut taken, mut complete) = (Vec::new(), true);
+    for (id, entry) in read {
+        match scan.offer(*id, entry) {
+            Offer::Take { .. } => taken.push(*id),
+            Offer::Pass => {}
+            Offer::Stop => {
+                complete = false;
+                break;
+            }
+        }
+    }
+    scan.finish(complete);
     (number, taken)
 }
 
@@ -83,6 +92,61 @@ fn a_topic_that_is_away_is_parked_as_one_range() {
     cursor.settle(number, NOON, published);
     claim(&mut cursor, &[], &Holds::default(), NOON);
     assert_eq!(cursor.write().unwrap().ranges, Some(vec![]), "and it leaves nothing behind");
+}
+
+/// F2: what was tried when a topic went away stands before every key; what comes behind it is the topic's range all the same,
+/// however much it is, while it is away and while it is tried, and goes out in order.
+#[test]
+fn rows_behind_what_an_outage_left_are_one_range() {
+    let settings = Settings { gaps: false, exceptions_max: 10, ..Settings::default() };
+    let mut cursor = Cursor::load(Saved::default(), settings);
+    let keys: Vec<u8> = (0..5).cycle().take(500).collect();
+    let mut table = rows(&keys);
+    let (number, taken) = claim(&mut cursor, &table[..5], &Holds::default(), NOON);
+    let away = Settlement::Postponed { after: Duration::ZERO, reason: Reason::new("away") };
+    cursor.settle(number, NOON, taken.iter().map(|id| (*id, &away)));
+    table.push((501, entry(501, 9, 1)));
+    let topic = || Destination { sink: "sink".into(), topic: kind_name(0) };
+    let allowed = |most| Holds { allowances: HashMap::from([(topic(), most)]), ..Holds::default() };
+    let (number, taken) = claim(&mut cursor, &table, &allowed(0), NOON);
+    assert_eq!(taken, [501], "the other topic flows on");
+    cursor.settle(number, NOON, [(501, &Settlement::Published)]);
+    for _ in 0..3 {
+        let (number, taken) = claim(&mut cursor, &table, &allowed(3), NOON);
+        assert_eq!(taken, [1, 2, 3], "the trials");
+        cursor.settle(number, NOON, taken.iter().map(|id| (*id, &away)));
+    }
+    let write = cursor.write().unwrap();
+    assert_eq!((write.position, write.upserts.len()), (501, 5));
+    assert_eq!(write.ranges.as_deref().map(|ranges| ranges[0].first), Some(6));
+    assert!(!cursor.idle(NOON).full);
+    let (_, taken) = claim(&mut cursor, &table, &Holds::default(), NOON);
+    assert_eq!(taken, (1..=500).collect::<Vec<_>>());
+}
+
+/// B7, B8: while the only sink is tried, and what it left waits for the next run of the retries, nothing is read further:
+/// neither parked one by one, nor passed by.
+#[test]
+fn while_the_sink_is_tried_nothing_is_read_behind_what_it_left() {
+    let every = Duration::from_secs(5);
+    let runs = RetryRuns { every, entries: 1 };
+    let settings = Settings { gaps: false, retry_runs: Some(runs), ..Settings::default() };
+    let mut cursor = Cursor::load(Saved::default(), settings);
+    let table = rows(&[1, 2, 3, 2, 1, 3]);
+    let (number, _) = claim(&mut cursor, &table[..2], &Holds::default(), NOON);
+    let away = Settlement::Postponed { after: Duration::ZERO, reason: Reason::new("away") };
+    cursor.settle(number, NOON, [(1, &away), (2, &away)]);
+    let trial = Holds { all_on_trial: true, ..Holds::default() };
+    let (number, taken) = claim(&mut cursor, &table, &trial, NOON);
+    assert_eq!(taken, [1, 3], "the first run, and a key that is free");
+    assert!(cursor.idle(NOON).due, "the second waits for its run");
+    cursor.settle(number, NOON, [(1, &Settlement::Published), (3, &Settlement::Published)]);
+    let write = cursor.write().unwrap();
+    assert_eq!((write.position, write.upserts.len()), (3, 1), "{write:?}");
+    assert!(!cursor.idle(NOON).full);
+    let (_, taken) = claim(&mut cursor, &table, &trial, NOON + every);
+    assert_eq!(taken, [2, 4, 5, 6]);
+    assert!(!cursor.idle(NOON + every).due);
 }
 
 /// B6: later rows of a key that waits are parked by id, written with the cursor.

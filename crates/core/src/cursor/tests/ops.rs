@@ -30,21 +30,28 @@ pub(super) struct Claim {
     pub(super) held_keys: u8,
     /// Per kind: 0 open, 1 closed, else that many may pass less one.
     pub(super) routes: [u8; KINDS as usize],
+    pub(super) all_on_trial: bool,
     pub(super) check: bool,
 }
 
 pub(super) fn ops(one_kind_per_key: bool) -> impl Strategy<Value = Vec<Op>> {
     let routes = prop_oneof![3 => Just([0; 3]), 1 => proptest::array::uniform3(0..4_u8)];
     let keys = prop_oneof![3 => Just(0), 1 => any::<u8>()];
-    let claim =
-        (1..8_usize, prop_oneof![3 => Just(usize::MAX), 1 => 1..6_usize], keys, routes, any::<bool>())
-            .prop_map(|(limit, stop, held_keys, routes, check)| Claim {
-                limit,
-                stop,
-                held_keys,
-                routes,
-                check,
-            });
+    let claim = (
+        1..8_usize,
+        prop_oneof![3 => Just(usize::MAX), 1 => 1..6_usize],
+        keys,
+        routes,
+        any::<(bool, bool)>(),
+    )
+        .prop_map(|(limit, stop, held_keys, routes, (all_on_trial, check))| Claim {
+            limit,
+            stop,
+            held_keys,
+            routes,
+            all_on_trial,
+            check,
+        });
     let append = (0..KEYS, 0..KINDS, proptest::bool::weighted(0.3)).prop_map(move |(key, kind, open)| {
         Op::Append(key, if one_kind_per_key { key % KINDS } else { kind }, open)
     });

@@ -156,6 +156,7 @@ impl World {
                 })
                 .collect(),
             sink_allowances: HashMap::new(),
+            all_on_trial: claim.all_on_trial,
         }
     }
 
@@ -293,6 +294,7 @@ impl World {
                 stop: usize::MAX,
                 held_keys: 0,
                 routes: [0; 3],
+                all_on_trial: false,
                 check: true,
             }));
             while !self.claims.is_empty() {
