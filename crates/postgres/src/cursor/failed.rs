@@ -141,7 +141,8 @@ impl CursorSource {
         if orphans > 0 {
             tracing::warn!(
                 entries = orphans,
-                "the table of failed entries has some whose events are not in the outbox any more: nobody can send them again"
+                "the table of failed entries has some, from before Postrider came, whose events are not in the outbox any more. Their \
+                 place and time are not known, and so they are left alone: put the events into the outbox again, and delete these"
             );
         }
         Ok(found.iter().any(|row| !row.get::<_, bool>(1)))
