@@ -7,9 +7,10 @@ use crate::{Fault, Names, limits, name};
 /// The parts of an entry that are times.
 const TIMES: [&str; 4] = ["time", "not_before", "published_at", "leased_at"];
 /// The parts that Postrider writes, or finds rows by: only a column can hold them.
-const WRITTEN: [&str; 11] = [
+const WRITTEN: [&str; 12] = [
     "id",
     "payload",
+    "hash",
     "status",
     "retries",
     "retries_max",
