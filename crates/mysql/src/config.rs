@@ -93,6 +93,12 @@ impl Config {
         i64::try_from(self.lease_ttl.as_micros()).unwrap_or(i64::MAX / 4)
     }
 
+    /// After how long a row that another program took is taken back.
+    pub(crate) fn stalled_us(&self) -> i64 {
+        let stalled = self.layout.stalled.unwrap_or(self.lease_ttl);
+        i64::try_from(stalled.as_micros()).unwrap_or(i64::MAX / 4)
+    }
+
     pub(crate) fn validate(&self) -> Result<(), Fault> {
         let refuse = |problem: String, remedy: &str| Err(Fault::new(self.place(), problem, remedy));
         if self.layout.way != Way::Lease {

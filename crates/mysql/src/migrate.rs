@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::rows::{holds, number};
 use crate::session::Session;
-use crate::sql::{Names, name};
+use crate::sql::{Names, place};
 use crate::table::Table;
 
 /// What Postrider's own tables became, version by version. A published file never changes.
@@ -122,7 +122,7 @@ fn version_sql(config: &Config, version: i64) -> String {
 }
 
 fn side_sql(config: &Config, text: &str) -> String {
-    let place = config.layout.schema.as_ref().map_or(String::new(), |schema| format!("{}.", name(schema)));
+    let place = place(&config.layout);
     let prefix = config.layout.side.as_str().replace('`', "``");
     format!("{}\n", text.replace("{in}", &place).replace("{side}", &prefix))
 }

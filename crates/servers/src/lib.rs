@@ -1,8 +1,8 @@
 //! Real servers for tests. `cargo xtask test` brings up what they need; `cargo xtask services up` does it by hand.
 //!
-//! - [`postgres`], [`postgres15`], [`pgbouncer`], [`kafka`]: where the shared servers are. Take a [`Database`] of your own
-//!   on them, or a `Topic` (by the feature `kafka`). [`redis`], [`mariadb`] and [`mysql`] are there when somebody has
-//!   brought them up.
+//! - [`postgres`], [`postgres15`], [`pgbouncer`], [`mariadb`], [`mysql`], [`kafka`]: where the shared servers are. Take a
+//!   [`Database`] or a [`MysqlDatabase`] of your own on them, or a `Topic` (by the feature `kafka`). [`redis`] is there when
+//!   somebody has brought it up.
 //! - [`PrivatePostgres`]: a server of the test's own, to be killed and started again.
 //! - [`PrivateKafka`]: a cluster of the test's own, to be killed, frozen, cut off and started again.
 //! - [`Door`]: stands before a server, and can be closed, cut, stalled and slowed.
@@ -20,6 +20,7 @@ mod kafka;
 #[path = "../../../xtask/src/services/kafka_node.rs"]
 mod kafka_node;
 mod keeper;
+mod mysql_database;
 mod own_port;
 mod pipe;
 #[allow(dead_code, reason = "shared with xtask, which uses the rest")]
@@ -42,6 +43,7 @@ pub use address::{kafka, mariadb, mysql, pgbouncer, postgres, postgres15, redis}
 pub use certificates::Certificates;
 pub use database::Database;
 pub use door::Door;
+pub use mysql_database::MysqlDatabase;
 pub use kafka::{KafkaListener, KafkaOptions, PrivateKafka, kafka_tool};
 pub use private::{Options, PrivatePostgres};
 pub use sql::{Rows, SqlError, query};

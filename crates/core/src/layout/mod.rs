@@ -24,7 +24,7 @@ pub use column::{Column, Columns, Extra};
 pub use identifier::Identifier;
 pub use json_path::JsonPath;
 pub use message::{MessageForm, Shape};
-pub use side::{FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
+pub use side::{DeadColumns, DeadTable, FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
 pub use spelled::property;
 pub use status::Words;
 pub use time::{TimeForm, Zone};
@@ -82,6 +82,9 @@ pub struct Layout {
     pub retry_runs: Option<RetryRuns>,
     /// The team's own tables beside the outbox, which are used instead of Postrider's.
     pub sides: SideTables,
+    /// After how long a row that another program took is taken back, and how often such rows are looked for; none means after
+    /// the lease's own time (A9).
+    pub stalled: Option<Duration>,
     /// How long published entries are kept; none means for ever.
     pub retention: Option<Duration>,
     /// What the names of Postrider's own tables begin with.

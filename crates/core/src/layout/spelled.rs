@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::retry::Retry;
 use super::{
-    Columns, Data, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable,
+    Columns, Data, DeadTable, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable,
     Published, SideTables, Way, Words, Zone,
 };
 use crate::nearest::toml_fault;
@@ -63,6 +63,9 @@ struct Spelled {
     retry: Retry,
     #[serde(default)]
     position: Position,
+    #[serde(default)]
+    dead: Dead,
+    stalled: Option<TimeSpan>,
     retention: Option<Retention>,
     side: Option<Identifier>,
     message: Option<MessageForm>,
@@ -97,7 +100,8 @@ impl Spelled {
             status: self.status,
             published: self.published.unwrap_or(Published::Status),
             retry_runs,
-            sides: SideTables { position: self.position.table, failed: self.retry.table() },
+            sides: SideTables { position: self.position.table, failed: self.retry.table(), dead: self.dead.table },
+            stalled: self.stalled.map(|span| span.0),
             retry: Policy::from(self.retry),
             retention: self.retention.and_then(|retention| retention.0),
             side: self.side.unwrap_or_else(|| Identifier::new("postrider_").expect("a plain name")),
@@ -139,6 +143,13 @@ pub fn property(value: &toml::Value) -> Option<String> {
 #[serde(deny_unknown_fields)]
 struct Position {
     table: Option<PositionTable>,
+}
+
+/// `[dead]`: where dead entries are written down.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dead {
+    table: Option<DeadTable>,
 }
 
 /// `"adaptive"` or a span.

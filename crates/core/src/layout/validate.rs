@@ -282,6 +282,16 @@ impl Layout {
                 ),
             ));
         }
+        let dead = self.sides.dead.as_ref();
+        require(dead.is_none() || matches!(self.way, Way::Lease | Way::Hold), || {
+            (
+                format!("[dead.table] is for a status table, and way = \"{}\" is set", self.way.word()),
+                "Leave it out: what is dead is kept in Postrider's own table, or in [retry.table].".into(),
+            )
+        })?;
+        require(!self.stalled.is_some_and(|stalled| stalled.is_zero()), || {
+            ("stalled is zero".into(), "Write a span like 5m.".into())
+        })?;
         require(runs.is_none_or(|runs| (1..=limits::BATCH_ENTRIES_MAX).contains(&runs.entries)), || {
             (
                 format!("retry.batch is not from 1 to {}", limits::BATCH_ENTRIES_MAX),
@@ -291,6 +301,7 @@ impl Layout {
         let tables = [
             ("position.table", position.map(|table| (&table.name, table.given().collect::<Vec<_>>()))),
             ("retry.table", failed.map(|table| (&table.name, table.given().collect()))),
+            ("dead.table", dead.map(|table| (&table.name, table.given().collect()))),
         ];
         let mut named = vec![("table", &self.table)];
         for (key, (name, columns)) in tables.into_iter().filter_map(|(key, table)| Some((key, table?))) {

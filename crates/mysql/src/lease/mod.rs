@@ -80,7 +80,7 @@ impl LeaseSource {
             outbox: config.layout.table.as_str().to_owned(),
             scan: ScanSql::new(&parts),
             sql: LeaseSql::new(&parts),
-            settle: SettleSql::new(&parts),
+            settle: SettleSql::new(config, &parts),
             decoder: Decoder::new(&config.layout),
             fence: config.keeps_order().then(|| Fence::new(config)),
             claims: Link::new(config, longest),

@@ -209,7 +209,8 @@ impl LeaseSource {
                 session.execute(&self.settle.published, params! { "list" => &rows }).await?;
                 session.execute(&self.settle.forget, with_outbox()).await?;
             } else {
-                if let Some(sql) = &self.settle.returned {
+                let dead = self.settle.dead.as_ref().filter(|_| mine.iter().any(|row| row.d > 0));
+                for sql in [self.settle.returned.as_ref(), dead].into_iter().flatten() {
                     session.execute(sql, params! { "list" => &rows }).await?;
                 }
                 session.execute(&self.settle.kept, with_outbox()).await?;

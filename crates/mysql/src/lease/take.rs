@@ -73,7 +73,8 @@ impl LeaseSource {
     async fn lock(&self, session: &mut Session, page: &Page) -> Result<Locked, Error> {
         let ranks = &page.candidates.ranks;
         let list = ids(ranks.iter().map(|rank| rank.entry.as_str()));
-        let params = params! { "list" => list, "rows" => page.candidates.most };
+        let params =
+            params! { "outbox" => &self.outbox, "list" => list, "rows" => page.candidates.most };
         let rows = session.query(&self.sql.lock, params).await?;
         let (mut batch, mut open) = (Batch::new(&self.decoder), Vec::with_capacity(rows.len()));
         for row in &rows {
@@ -99,7 +100,7 @@ impl LeaseSource {
     async fn pass_by(&self, session: &mut Session, page: &Page, locked: &mut Locked) -> Result<(), Error> {
         let candidates = &page.candidates;
         let list = ids(candidates.ranks.iter().map(|rank| rank.entry.as_str()));
-        let rows = session.query(&self.sql.available, params! { "list" => list }).await?;
+        let rows = session.query(&self.sql.available, self.of_outbox(&list)).await?;
         let mine: HashSet<usize> = locked.iter().map(|(place, ..)| *place).collect();
         let mut first_stuck = HashMap::new();
         for at in rows.iter().filter_map(|row| place(number(row, 0))).filter(|at| !mine.contains(at)) {
@@ -157,8 +158,12 @@ impl LeaseSource {
         if let Some(sql) = &self.sql.give_back {
             session.execute(sql, params! { "list" => &list }).await?;
         }
-        session.execute(&self.sql.let_go, params! { "outbox" => &self.outbox, "list" => &list }).await?;
+        session.execute(&self.sql.let_go, self.of_outbox(&list)).await?;
         session.commit().await
+    }
+
+    fn of_outbox(&self, list: &str) -> Params {
+        params! { "outbox" => &self.outbox, "list" => list }
     }
 
     pub(super) fn of_claim(&self, list: String, claim: u64) -> Params {

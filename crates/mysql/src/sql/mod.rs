@@ -2,6 +2,7 @@
 //!
 //! A list of rows is one parameter, a JSON document that the server reads as a table ([`list`]).
 
+mod dead;
 pub(crate) mod depth;
 pub(crate) mod fields;
 mod list;
@@ -12,8 +13,10 @@ pub(crate) mod store;
 pub(crate) mod time;
 pub(crate) mod verbs;
 
+use postrider_core::Layout;
 use postrider_core::layout::Identifier;
 
+pub(crate) use dead::write_down;
 pub(crate) use list::{Id, ids};
 
 use crate::config::Config;
@@ -36,7 +39,7 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new(config: &Config) -> Self {
         let layout = &config.layout;
-        let place = layout.schema.as_ref().map_or(String::new(), |schema| format!("{}.", name(schema)));
+        let place = place(layout);
         let side = |name: &str| format!("{place}{}", quoted(&format!("{}{name}", layout.side)));
         Self {
             table: format!("{place}{}", name(&layout.table)),
@@ -54,6 +57,11 @@ impl Names {
     pub(crate) fn after(&self, microseconds: &str) -> String {
         format!("({} + interval {microseconds} microsecond)", self.now)
     }
+}
+
+/// What stands before the names of all tables: the outbox's database, where that is not the connection's own.
+pub(crate) fn place(layout: &Layout) -> String {
+    layout.schema.as_ref().map_or(String::new(), |schema| format!("{}.", name(schema)))
 }
 
 /// A name of the layout's as SQL quotes it.

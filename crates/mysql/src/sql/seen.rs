@@ -19,7 +19,7 @@ pub(super) struct Seen<'a> {
     /// What rows are ordered by before their id.
     pub(super) lead: Option<Lead>,
     /// How long what another program took is left to it.
-    ttl_us: i64,
+    stalled_us: i64,
 }
 
 impl<'a> Seen<'a> {
@@ -31,7 +31,7 @@ impl<'a> Seen<'a> {
             names: Names::new(config),
             id: Id::new(layout, table),
             lead: lead(layout, table),
-            ttl_us: config.ttl_us(),
+            stalled_us: config.stalled_us(),
         }
     }
 
@@ -98,7 +98,7 @@ impl<'a> Seen<'a> {
     fn foreign(&self) -> Option<String> {
         let is_leased = self.status()?.is_leased()?;
         let at = TimeColumn::readable(self.layout.columns.leased_at.as_ref(), self.table, self.layout.zone)?;
-        let until = format!("{} + interval {} microsecond", at.moment(), self.ttl_us);
+        let until = format!("{} + interval {} microsecond", at.moment(), self.stalled_us);
         let now = &self.names.now;
         Some(format!("({is_leased} and s.leased_until is null and coalesce({until} > {now}, false))"))
     }
@@ -108,7 +108,7 @@ impl<'a> Seen<'a> {
         let is_leased = self.status()?.is_leased()?;
         let at = TimeColumn::readable(self.layout.columns.leased_at.as_ref(), self.table, self.layout.zone);
         let late = at.map_or("true".into(), |at| {
-            let until = format!("{} + interval {} microsecond", at.moment(), self.ttl_us);
+            let until = format!("{} + interval {} microsecond", at.moment(), self.stalled_us);
             format!("coalesce({until} <= {}, true)", self.names.now)
         });
         Some(format!("{is_leased} and s.leased_until is null and {late}"))

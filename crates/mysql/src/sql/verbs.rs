@@ -4,7 +4,7 @@ use postrider_core::layout::{Column, OnDead, Order};
 
 use super::seen::Seen;
 use super::time::TimeColumn;
-use super::literal;
+use super::{literal, write_down};
 use crate::config::Config;
 use crate::table::Table;
 
@@ -42,7 +42,11 @@ impl VerbSql {
         Self {
             hold_rows: format!("select {} from {listed} for update skip locked", rows.id.column),
             revive: rows.revive(&listed).into_iter().chain([forget()]).collect(),
-            bury: rows.bury(&listed).into_iter().chain([rows.keep(&list)]).collect(),
+            bury: {
+                let down = write_down(config, &listed, ":reason", "true");
+                let down = down.map(|sql| Statement::Rows { sql, has_reason: true });
+                rows.bury(&listed).into_iter().chain(down).chain([rows.keep(&list)]).collect()
+            },
             prune: vec![
                 Statement::Rows { sql: format!("delete t from {listed}"), has_reason: false },
                 forget(),

@@ -104,13 +104,22 @@ impl Parts<'_> {
         for (word, is_leased) in self.open_words() {
             let mut one = word.map_or("true".into(), |word| self.has_word(word));
             if let Some(at) = self.leased_at.as_ref().filter(|at| is_leased && at.is_comparable()) {
-                let (at, ttl_us) = (at.moment(), self.ttl_us);
-                one = format!("({one} and coalesce({at} + interval {ttl_us} microsecond <= {now}, true))");
+                let (at, own) = (at.moment(), self.is_own());
+                let late = format!("coalesce({at} + interval {} microsecond <= {now}, true)", self.stalled_us);
+                one = format!("({one} and ({own} or {late}))");
             }
             open.push(one);
         }
         let due = self.not_before.as_ref().map(|due| format!(" and coalesce({} <= {now}, true)", due.moment()));
         format!("({}){}", open.join(" or "), due.unwrap_or_default())
+    }
+
+    /// Whether Postrider itself has taken a row before: then its own table says for how long.
+    fn is_own(&self) -> String {
+        format!(
+            "exists (select 1 from {} as s where s.outbox = :outbox and s.entry = g.entry and s.leased_until is not null)",
+            self.names.entries
+        )
     }
 
     /// Assignments are made one after the other, and each sees what the ones before it have written.

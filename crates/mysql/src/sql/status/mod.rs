@@ -31,6 +31,8 @@ pub(crate) struct Parts<'a> {
     pub(super) leased_at: Option<TimeColumn>,
     pub(super) published_at: Option<TimeColumn>,
     pub(super) ttl_us: i64,
+    /// How long what another program took is left to it.
+    pub(super) stalled_us: i64,
 }
 
 /// A column that rows are ordered by before their id.
@@ -55,6 +57,7 @@ impl<'a> Parts<'a> {
             leased_at: time(layout.columns.leased_at.as_ref()),
             published_at: time(layout.columns.published_at.as_ref()),
             ttl_us: config.ttl_us(),
+            stalled_us: config.stalled_us(),
         }
     }
 

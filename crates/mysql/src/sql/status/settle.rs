@@ -3,7 +3,8 @@
 use postrider_core::layout::Published;
 
 use super::Parts;
-use crate::sql::literal;
+use crate::config::Config;
+use crate::sql::{literal, write_down};
 
 /// `:outbox` everywhere; `:list` is a list of entries.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct SettleSql {
     pub(crate) forget: String,
     /// The rows of the list go back, or are given up; with what is in [`RETURNED`].
     pub(crate) returned: Option<String>,
+    /// Those of them that are dead are written down, with the same.
+    pub(crate) dead: Option<String>,
     /// What is kept beside them, with the same.
     pub(crate) kept: String,
     /// Keeps rows of the list beside the table, whatever it says, with the same: `:owner`, `:claim`, `:wait_us`, `:why`.
@@ -34,7 +37,7 @@ const RETURNED: &str = ", word varchar(255) character set utf8mb4 path '$.w', re
     dead tinyint path '$.d'";
 
 impl SettleSql {
-    pub(crate) fn new(parts: &Parts<'_>) -> Self {
+    pub(crate) fn new(config: &Config, parts: &Parts<'_>) -> Self {
         let (list, given) = (parts.id.list(":list", ""), parts.id.list(":list", RETURNED));
         let rows = parts.id.rows_of(&list, &parts.names.table);
         let beside = parts.id.beside(&list, &parts.names.entries);
@@ -46,6 +49,7 @@ impl SettleSql {
             published: parts.published(&list),
             forget: format!("delete e from {beside}"),
             returned: parts.returned(&given),
+            dead: write_down(config, &parts.id.rows_of(&given, &parts.names.table), "g.error", "g.dead"),
             kept: parts.kept(&given),
             set_aside: parts.set_aside(&given),
             was_published: format!(
