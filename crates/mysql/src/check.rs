@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::fitness::faults;
 use crate::migrate::require_side;
 use crate::session::Session;
-use crate::table::{Table, inspect};
+use crate::table::{Index, Table, inspect};
 
 /// Everything that is wrong, or worth knowing, about a live outbox.
 pub async fn check(config: &Config) -> Vec<Finding> {
@@ -39,16 +39,16 @@ fn index(config: &Config, table: &Table) -> Option<Finding> {
     let (status, id) = (name(&columns.status)?, name(&columns.id)?);
     let second = if table.id_counts(&config.layout) { id } else { name(&columns.time)? };
     // The primary key stands at the end of every index.
-    let serves = |index: &Vec<String>| {
-        let same = |at: usize, column: &str| index.get(at).is_some_and(|name| name.eq_ignore_ascii_case(column));
-        same(0, &status) && (same(1, &second) || (index.len() == 1 && table.id_counts(&config.layout)))
+    let serves = |index: &Index| {
+        let ends = index.columns.len() == 1 && table.id_counts(&config.layout);
+        index.has(0, &status) && (index.has(1, &second) || ends)
     };
     if table.indexes.iter().any(serves) {
         return None;
     }
     let fault = Fault::new(
         config.place(),
-        format!("no index gives open rows in order: each claim sorts all rows of a status, or reads the whole table"),
+        "no index gives open rows in order: each claim sorts all rows of a status, or reads the whole table",
         format!("create index {0}_open on {0} ({status}, {second});", config.layout.table),
     );
     Some(Finding { weight: Weight::Advice, fault })

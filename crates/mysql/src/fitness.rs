@@ -48,6 +48,13 @@ fn id(config: &Config, table: &Table) -> Option<Fault> {
         Kind::Text => id.characters_max.is_some_and(|most| most <= ID_CHARS_MAX),
         _ => id.declared == "uuid",
     };
+    if fits && table.id_index(&config.layout).is_none() {
+        return refuse(
+            config,
+            format!("no index finds a row by its id \"{}\", and whole tables would be locked for one row", id.name),
+            format!("alter table {} add unique key ({});", config.layout.table, id.name),
+        );
+    }
     if fits {
         return None;
     }

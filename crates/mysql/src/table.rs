@@ -16,7 +16,21 @@ pub(crate) struct Table {
     pub(crate) relation: String,
     pub(crate) engine: String,
     pub(crate) columns: Vec<LiveColumn>,
-    pub(crate) indexes: Vec<Vec<String>>,
+    pub(crate) indexes: Vec<Index>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub(crate) name: String,
+    /// The columns by name; an expression is an empty name.
+    pub(crate) columns: Vec<String>,
+}
+
+impl Index {
+    /// Whether the column at a place is this one.
+    pub(crate) fn has(&self, at: usize, column: &str) -> bool {
+        self.columns.get(at).is_some_and(|name| name.eq_ignore_ascii_case(column))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +114,7 @@ const COLUMNS: &str = "select column_name, data_type, column_type, is_nullable =
     character_set_name, collation_name from information_schema.columns \
     where table_schema = coalesce(:schema, database()) and table_name = :table order by ordinal_position";
 
-const INDEXES: &str = "select group_concat(coalesce(column_name, '') order by seq_in_index separator '\\n') \
+const INDEXES: &str = "select index_name, group_concat(coalesce(column_name, '') order by seq_in_index separator '\\n') \
     from information_schema.statistics where table_schema = coalesce(:schema, database()) and table_name = :table \
     group by index_name order by index_name";
 
@@ -116,7 +130,10 @@ impl Table {
         let Some(found) = session.first(TABLE, named()).await? else { return Ok(None) };
         let columns = session.query(COLUMNS, named()).await?;
         let indexes = session.query(INDEXES, named()).await?;
-        let index = |row: &Row| text(row, 0).unwrap_or_default().split('\n').map(str::to_owned).collect();
+        let index = |row: &Row| Index {
+            name: text(row, 0).unwrap_or_default(),
+            columns: text(row, 1).unwrap_or_default().split('\n').map(str::to_owned).collect(),
+        };
         Ok(Some(Self {
             relation: text(&found, 0).unwrap_or_default(),
             engine: text(&found, 1).unwrap_or_default(),
@@ -143,6 +160,13 @@ impl Table {
     /// The id's column.
     pub(crate) fn id(&self, layout: &Layout) -> Option<&LiveColumn> {
         self.mapped(layout.columns.id.as_ref())
+    }
+
+    /// The index that finds a row by its id.
+    pub(crate) fn id_index(&self, layout: &Layout) -> Option<&Index> {
+        let id = self.id(layout)?;
+        let own = || self.indexes.iter().filter(|index| index.has(0, &id.name));
+        own().find(|index| index.columns.len() == 1).or_else(|| own().next())
     }
 
     /// Whether ids are numbers, which the table hands out in order.

@@ -18,6 +18,7 @@ mod kafka_teams;
 mod kafka_topics;
 mod landing;
 mod large;
+mod mysql;
 mod newcomer;
 mod operator;
 mod outage;

@@ -3,14 +3,14 @@
 use postrider_core::{EntryId, Layout};
 use serde::Serialize;
 
-use super::name;
+use super::{name, quoted};
 use crate::table::{Kind, LiveColumn, Table};
 
 /// What an entry is kept under beside the table.
 const ENTRY: &str = "varchar(255) character set utf8mb4 collate utf8mb4_bin";
 
-/// The row's id, and how a list of ids finds rows by their index: the list always leads the join, whatever the planner
-/// knows, so that nothing is locked that is not listed.
+/// The row's id, and how a list of ids finds rows by their index: the list always leads the join, and the index is used however
+/// small the table is, so that nothing is locked that is not listed.
 #[derive(Clone, Debug)]
 pub(crate) struct Id {
     /// On the table `t`.
@@ -19,6 +19,8 @@ pub(crate) struct Id {
     listed: String,
     collation: Option<(String, String)>,
     counts: bool,
+    /// The index that finds a row.
+    index: String,
 }
 
 impl Id {
@@ -29,6 +31,7 @@ impl Id {
             listed: table.id(layout).map_or_else(|| ENTRY.into(), listed),
             collation: table.id(layout).and_then(|id| id.collation.clone()),
             counts: table.id_counts(layout),
+            index: table.id_index(layout).map_or_else(|| "primary".into(), |index| quoted(&index.name)),
         }
     }
 
@@ -58,12 +61,14 @@ impl Id {
 
     /// The rows of a list.
     pub(crate) fn rows_of(&self, list: &str, table: &str) -> String {
-        format!("{list} straight_join {table} as t on {} = g.id", self.column)
+        format!("{list} straight_join {table} as t force index ({}) on {} = g.id", self.index, self.column)
     }
 
     /// What is kept beside the rows of a list.
     pub(crate) fn beside(&self, list: &str, entries: &str) -> String {
-        format!("{list} straight_join {entries} as e on e.outbox = :outbox and e.entry = g.entry")
+        format!(
+            "{list} straight_join {entries} as e force index (primary) on e.outbox = :outbox and e.entry = g.entry"
+        )
     }
 
     /// What is no id of this table is no row's: the database would refuse the whole list for it.
