@@ -5,7 +5,7 @@ use postrider_core::finding::{Finding, Weight};
 use postrider_core::layout::{Column, Order};
 
 use crate::config::Config;
-use crate::fitness::faults;
+use crate::fitness::{faults, require_dead};
 use crate::migrate::require_side;
 use crate::session::Session;
 use crate::table::{Index, Table, inspect};
@@ -24,9 +24,10 @@ async fn examine(config: &Config) -> Result<Vec<Finding>, Fault> {
     let table = inspect(&mut session, config).await?;
     let mut findings: Vec<Finding> =
         faults(config, &table).into_iter().map(|fault| Finding { weight: Weight::Fault, fault }).collect();
-    if let Err(fault) = require_side(&mut session, config).await {
-        findings.push(Finding { weight: Weight::Fault, fault });
-    }
+    let dead = require_dead(&mut session, config).await;
+    let side = require_side(&mut session, config).await;
+    let others = [dead, side].into_iter().filter_map(Result::err);
+    findings.extend(others.map(|fault| Finding { weight: Weight::Fault, fault }));
     findings.extend(index(config, &table));
     findings.extend(order(config, &table));
     Ok(findings)

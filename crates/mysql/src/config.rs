@@ -103,10 +103,7 @@ impl Config {
         let refuse = |problem: String, remedy: &str| Err(Fault::new(self.place(), problem, remedy));
         if self.layout.way != Way::Lease {
             return refuse(
-                format!(
-                    "way = \"{}\" is not in this build yet on MySQL and MariaDB",
-                    self.layout.way.word()
-                ),
+                format!("way = \"{}\" is not in this build yet on MySQL and MariaDB", self.layout.way.word()),
                 "Set way = \"lease\" on a status table. On PostgreSQL and SQLite the layout works as it is.",
             );
         }

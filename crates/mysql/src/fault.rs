@@ -114,10 +114,9 @@ fn said(code: u16) -> (&'static str, &'static str) {
             "a right is missing",
             "Run `postrider check`; docs/mysql.md lists the rights with the GRANT to run.",
         ),
-        code if READ_ONLY.contains(&code) => (
-            "the database is read-only",
-            "Connect to the primary: a relay writes what became of each entry.",
-        ),
+        code if READ_ONLY.contains(&code) => {
+            ("the database is read-only", "Connect to the primary: a relay writes what became of each entry.")
+        }
         code if NOT_AS_IT_WAS.contains(&code) => (
             "the table is not as it was when the relay started, or Postrider's own tables are missing",
             "Run `postrider check`: it compares the table with its layout. `postrider migrate` creates what is missing.",
@@ -144,7 +143,11 @@ mod tests {
     use super::*;
 
     fn server(code: u16) -> Error {
-        let said = mysql_async::ServerError { code, message: "Duplicate entry 'secret'".into(), state: "23000".into() };
+        let said = mysql_async::ServerError {
+            code,
+            message: "Duplicate entry 'secret'".into(),
+            state: "23000".into(),
+        };
         Error::Server(mysql_async::Error::Server(said))
     }
 
@@ -162,6 +165,9 @@ mod tests {
             assert!(matches!(source_error("x", server(code)), SourceError::Unreachable(_)));
         }
         assert!(matches!(source_error("x", server(1146)), SourceError::Unfit(_)));
-        assert!(matches!(source_error("x", Error::Silent(Duration::from_secs(1))), SourceError::Unreachable(_)));
+        assert!(matches!(
+            source_error("x", Error::Silent(Duration::from_secs(1))),
+            SourceError::Unreachable(_)
+        ));
     }
 }

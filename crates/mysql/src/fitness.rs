@@ -4,6 +4,8 @@ use postrider_core::Fault;
 use postrider_core::layout::Published;
 
 use crate::config::Config;
+use crate::fault::fault;
+use crate::session::Session;
 use crate::sql::time::TimeColumn;
 use crate::table::{Kind, LiveColumn, Table};
 
@@ -23,20 +25,50 @@ pub(crate) fn faults(config: &Config, table: &Table) -> Vec<Fault> {
         .collect()
 }
 
+/// Refuses a table of dead letters that is not there, or has other columns: no dead letter could be written.
+pub(crate) async fn require_dead(session: &mut Session, config: &Config) -> Result<(), Fault> {
+    let Some(dead) = &config.layout.sides.dead else { return Ok(()) };
+    let failed = |error| fault(&config.place(), error);
+    let table = Table::named(session, &config.layout, &dead.name).await.map_err(failed)?;
+    let place = format!("table \"{}\" in {}", dead.name, config.connect.shown());
+    let Some(table) = table else {
+        return Err(Fault::new(
+            place,
+            "dead letters are to be written there, and there is no such table",
+            "Create it with the application's own migrations, or leave [dead.table] out of the layout.",
+        ));
+    };
+    match dead.given().find(|(_, column)| table.column(column.as_str()).is_none()) {
+        None => Ok(()),
+        Some((key, column)) => Err(Fault::new(
+            place,
+            format!("it has no column \"{column}\""),
+            format!("Correct {key} in [dead.table.columns] of the layout, or add the column."),
+        )),
+    }
+}
+
 fn refuse(config: &Config, problem: String, remedy: impl Into<String>) -> Option<Fault> {
     Some(Fault::new(config.place(), problem, remedy))
 }
 
 fn engine(config: &Config, table: &Table) -> Option<Fault> {
     if table.relation != "BASE TABLE" {
-        return refuse(config, "it is a view, and rows are locked in a table".into(), "Name the table itself.");
+        return refuse(
+            config,
+            "it is a view, and rows are locked in a table".into(),
+            "Name the table itself.",
+        );
     }
     if table.engine.eq_ignore_ascii_case("InnoDB") {
         return None;
     }
     refuse(
         config,
-        format!("its engine is {}, which has no transactions: an event could be there without its effect", table.engine),
+        format!(
+            "its engine is {}, which has no transactions: an event could be there without its effect",
+            table.engine
+        ),
         "Make it an InnoDB table: alter table … engine = InnoDB.",
     )
 }
@@ -51,7 +83,10 @@ fn id(config: &Config, table: &Table) -> Option<Fault> {
     if fits && table.id_index(&config.layout).is_none() {
         return refuse(
             config,
-            format!("no index finds a row by its id \"{}\", and whole tables would be locked for one row", id.name),
+            format!(
+                "no index finds a row by its id \"{}\", and whole tables would be locked for one row",
+                id.name
+            ),
             format!("alter table {} add unique key ({});", config.layout.table, id.name),
         );
     }
@@ -61,7 +96,9 @@ fn id(config: &Config, table: &Table) -> Option<Fault> {
     refuse(
         config,
         format!("its id \"{}\" is a {}, by which Postrider does not find rows", id.name, id.declared),
-        format!("Map an integer, a text of at most {ID_CHARS_MAX} characters or a uuid as columns.id; an added auto_increment column will do."),
+        format!(
+            "Map an integer, a text of at most {ID_CHARS_MAX} characters or a uuid as columns.id; an added auto_increment column will do."
+        ),
     )
 }
 
@@ -73,7 +110,10 @@ fn due(config: &Config, table: &Table) -> Option<Fault> {
     }
     refuse(
         config,
-        format!("column \"{}\" is to say when a row is due, and the database cannot compare it with a time", due.name),
+        format!(
+            "column \"{}\" is to say when a row is due, and the database cannot compare it with a time",
+            due.name
+        ),
         "Make it datetime(6) or timestamp(6), say as = \"unix_ms\" in the layout if it is a number, or leave columns.not_before out: then it is kept in Postrider's own table.",
     )
 }

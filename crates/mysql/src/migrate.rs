@@ -33,7 +33,11 @@ pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
     let lock = params! { "name" => "postrider.migrate", "seconds" => OTHERS_S };
     let taken = session.first("select get_lock(:name, :seconds)", lock).await.map_err(failed)?;
     if !taken.is_some_and(|row| holds(&row, 0)) {
-        return Err(Fault::new(config.place(), "somebody else migrates, and does not end", "Try again later."));
+        return Err(Fault::new(
+            config.place(),
+            "somebody else migrates, and does not end",
+            "Try again later.",
+        ));
     }
     let done = upgrade(&mut session, config).await.map_err(failed)?;
     session.run("do release_lock('postrider.migrate')").await.map_err(failed)?;
@@ -133,7 +137,8 @@ mod tests {
 
     #[test]
     fn a_file_is_run_statement_by_statement() {
-        let all = statements("-- first; not one\ncreate table a (x int); -- why\n\ncreate table b (y int);\n");
+        let all =
+            statements("-- first; not one\ncreate table a (x int); -- why\n\ncreate table b (y int);\n");
         assert_eq!(all, ["create table a (x int)", "create table b (y int)"]);
     }
 }

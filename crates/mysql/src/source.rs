@@ -8,7 +8,7 @@ use postrider_core::{Fault, Settlement};
 
 use crate::config::Config;
 use crate::fault::classed;
-use crate::fitness::require_fit;
+use crate::fitness::{require_dead, require_fit};
 use crate::lease::{LeaseHold, LeaseSource};
 use crate::migrate::require_side;
 use crate::session::Session;
@@ -37,6 +37,7 @@ async fn examine(config: &Arc<Config>) -> Result<Table, Fault> {
     let mut session = Session::open(config).await?;
     let table = inspect(&mut session, config).await?;
     require_fit(config, &table)?;
+    require_dead(&mut session, config).await?;
     require_side(&mut session, config).await?;
     Ok(table)
 }

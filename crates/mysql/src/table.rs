@@ -121,10 +121,19 @@ const INDEXES: &str = "select index_name, group_concat(coalesce(column_name, '')
 impl Table {
     /// Reads the layout's table; none where there is none.
     pub(crate) async fn read(session: &mut Session, layout: &Layout) -> Result<Option<Self>, Error> {
+        Self::named(session, layout, &layout.table).await
+    }
+
+    /// Reads another table of the layout's.
+    pub(crate) async fn named(
+        session: &mut Session,
+        layout: &Layout,
+        table: &Identifier,
+    ) -> Result<Option<Self>, Error> {
         let named = || -> Params {
             params! {
                 "schema" => layout.schema.as_ref().map(Identifier::as_str),
-                "table" => layout.table.as_str(),
+                "table" => table.as_str(),
             }
         };
         let Some(found) = session.first(TABLE, named()).await? else { return Ok(None) };

@@ -100,9 +100,8 @@ mod tests {
     #[test]
     fn both_schemes_are_taken() {
         for scheme in ["mysql", "mariadb"] {
-            let url = format!(
-                "{scheme}://app:s%40crt@db:3307/bank?sslmode=verify-full&sslrootcert=%2Fca.pem"
-            );
+            let url =
+                format!("{scheme}://app:s%40crt@db:3307/bank?sslmode=verify-full&sslrootcert=%2Fca.pem");
             let connect = parse(&url).unwrap();
             assert_eq!(connect.shown(), "db:3307/bank");
             assert_eq!((connect.opts.user(), connect.opts.pass()), (Some("app"), Some("s@crt")));

@@ -45,10 +45,7 @@ suites_on_mysql!(mysql_ledger_lease, ledger_layout(), LEDGER);
 
 mod deleting_lease_by_key {
     use super::*;
-    postrider_conformance::source_suite!(
-        block_on,
-        Harness::new(deleting_layout(Order::Key), STATUS_TABLES)
-    );
+    postrider_conformance::source_suite!(block_on, Harness::new(deleting_layout(Order::Key), STATUS_TABLES));
 }
 
 /// Its key is a constant, by which the Store's suite finds nothing.

@@ -43,8 +43,8 @@ pub use address::{kafka, mariadb, mysql, pgbouncer, postgres, postgres15, redis}
 pub use certificates::Certificates;
 pub use database::Database;
 pub use door::Door;
-pub use mysql_database::MysqlDatabase;
 pub use kafka::{KafkaListener, KafkaOptions, PrivateKafka, kafka_tool};
+pub use mysql_database::MysqlDatabase;
 pub use private::{Options, PrivatePostgres};
 pub use sql::{Rows, SqlError, query};
 #[cfg(feature = "kafka")]

@@ -73,8 +73,10 @@ fn donation_as_the_team_has_it() {
     let numbers: Vec<u64> = events(&world).iter().map(|event| event["data"]["n"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [1, 3]);
     let words = database.query("select status, version, locked_by from donation_outbox order by id");
-    let words: Vec<Vec<String>> =
-        words.into_iter().map(|row| row.into_iter().map(|value| value.unwrap_or_default()).collect()).collect();
+    let words: Vec<Vec<String>> = words
+        .into_iter()
+        .map(|row| row.into_iter().map(|value| value.unwrap_or_default()).collect())
+        .collect();
     assert_eq!(words, [["COMPLETED", "2", ""], ["DEAD_LETTER", "2", ""], ["COMPLETED", "2", ""]]);
     let dlq = database.query("select request_id, reason from donation_dlq");
     assert_eq!(dlq[0][0].as_deref(), Some("r-2"));
@@ -109,7 +111,8 @@ fn ledger_as_the_team_has_it() {
     }
     assert_eq!(events[0]["aggregateid"], "t1");
     assert_eq!(events[0]["partitionkey"], "a1");
-    let processed = "select count(*) from outbox_event where status = 'PROCESSED' and processed_at is not null";
+    let processed =
+        "select count(*) from outbox_event where status = 'PROCESSED' and processed_at is not null";
     assert_eq!(database.query(processed)[0][0].as_deref(), Some("6"));
 }
 

@@ -104,9 +104,7 @@ fn part<'a>(layout: &Layout, field: Field, envelope: &'a Envelope) -> Cell<'a> {
         Field::Extensions => extensions(envelope),
         Field::Payload => payload(envelope),
         Field::TooLarge => Cell::Null,
-        Field::Hash => {
-            Cell::Text(content_hash(&envelope.id, &envelope.event_type, &envelope.data).into())
-        }
+        Field::Hash => Cell::Text(content_hash(&envelope.id, &envelope.event_type, &envelope.data).into()),
     }
 }
 

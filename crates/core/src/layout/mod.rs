@@ -24,7 +24,9 @@ pub use column::{Column, Columns, Extra};
 pub use identifier::Identifier;
 pub use json_path::JsonPath;
 pub use message::{MessageForm, Shape};
-pub use side::{DeadColumns, DeadTable, FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
+pub use side::{
+    DeadColumns, DeadTable, FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables,
+};
 pub use spelled::property;
 pub use status::Words;
 pub use time::{TimeForm, Zone};

@@ -9,8 +9,8 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::retry::Retry;
 use super::{
-    Columns, Data, DeadTable, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable,
-    Published, SideTables, Way, Words, Zone,
+    Columns, Data, DeadTable, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload,
+    PositionTable, Published, SideTables, Way, Words, Zone,
 };
 use crate::nearest::toml_fault;
 use crate::retry::Policy;
@@ -100,7 +100,11 @@ impl Spelled {
             status: self.status,
             published: self.published.unwrap_or(Published::Status),
             retry_runs,
-            sides: SideTables { position: self.position.table, failed: self.retry.table(), dead: self.dead.table },
+            sides: SideTables {
+                position: self.position.table,
+                failed: self.retry.table(),
+                dead: self.dead.table,
+            },
             stalled: self.stalled.map(|span| span.0),
             retry: Policy::from(self.retry),
             retention: self.retention.and_then(|retention| retention.0),

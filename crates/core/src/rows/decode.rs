@@ -373,7 +373,9 @@ impl Reader<'_> {
         }
         let known = content_hash(&envelope.id, &envelope.event_type, &envelope.data);
         if !matches!(self.row.get(Field::Hash), Value::Text(found) if found == known.as_bytes()) {
-            self.blame(Field::Hash, || "is not the hash of this row: it was changed after it was written".into());
+            self.blame(Field::Hash, || {
+                "is not the hash of this row: it was changed after it was written".into()
+            });
         }
     }
 

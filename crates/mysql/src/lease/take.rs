@@ -65,16 +65,14 @@ impl LeaseSource {
         if self.fence.is_none() {
             return Ok(true);
         }
-        let params =
-            params! { "outbox" => &self.outbox, "owner" => &self.config.holder, "fence" => fence };
+        let params = params! { "outbox" => &self.outbox, "owner" => &self.config.holder, "fence" => fence };
         Ok(session.first(&self.sql.guard, params).await?.is_some())
     }
 
     async fn lock(&self, session: &mut Session, page: &Page) -> Result<Locked, Error> {
         let ranks = &page.candidates.ranks;
         let list = ids(ranks.iter().map(|rank| rank.entry.as_str()));
-        let params =
-            params! { "outbox" => &self.outbox, "list" => list, "rows" => page.candidates.most };
+        let params = params! { "outbox" => &self.outbox, "list" => list, "rows" => page.candidates.most };
         let rows = session.query(&self.sql.lock, params).await?;
         let (mut batch, mut open) = (Batch::new(&self.decoder), Vec::with_capacity(rows.len()));
         for row in &rows {

@@ -54,15 +54,13 @@ impl Seen<'_> {
     fn culprit(&self, open: &str) -> String {
         let (scope, key) = key(self.layout, self.table);
         let lead = self.lead.as_ref().map_or("null", |lead| lead.column.as_str());
-        let part = format!("select {scope} as scope, {key} as k, {lead} as lead_value, {} as id", self.id.column);
+        let part =
+            format!("select {scope} as scope, {key} as k, {lead} as lead_value, {} as id", self.id.column);
         let dead = match (self.layout.on_dead, self.status()) {
             (OnDead::Skip, _) => String::new(),
             (OnDead::Hold, status) => {
                 let is_dead = status.map_or("false".into(), |status| status.is_dead());
-                format!(
-                    " union all {part} from {} where s.holds_key and (s.dead or {is_dead})",
-                    self.from()
-                )
+                format!(" union all {part} from {} where s.holds_key and (s.dead or {is_dead})", self.from())
             }
         };
         let order = if self.lead.is_some() { "lead_value is null, lead_value, id" } else { "id" };

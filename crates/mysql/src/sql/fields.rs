@@ -102,10 +102,8 @@ fn json(layout: &Layout, table: &Table, path: &JsonPath) -> String {
         _ => column(name),
     };
     // Not every server takes what is no JSON for nothing: some fail the whole statement.
-    let found = format!(
-        "if(json_valid({document}), json_extract({document}, {}), null)",
-        literal(&path.quoted())
-    );
+    let found =
+        format!("if(json_valid({document}), json_extract({document}, {}), null)", literal(&path.quoted()));
     format!("(case when json_type({found}) <> 'NULL' then json_unquote({found}) end)")
 }
 

@@ -46,7 +46,9 @@ impl Id {
             return format!("{} = cast(s.entry as signed)", self.column);
         }
         match &self.collation {
-            Some((set, collation)) => format!("{} = convert(s.entry using {set}) collate {collation}", self.column),
+            Some((set, collation)) => {
+                format!("{} = convert(s.entry using {set}) collate {collation}", self.column)
+            }
             None => format!("{} = s.entry", self.column),
         }
     }

@@ -48,8 +48,7 @@ pub(crate) struct StoreSql {
     pub(crate) has_lead: bool,
 }
 
-const STATES: [State; 5] =
-    [State::Pending, State::Leased, State::Published, State::Dead, State::Unknown];
+const STATES: [State; 5] = [State::Pending, State::Leased, State::Published, State::Dead, State::Unknown];
 
 impl StoreSql {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
@@ -111,7 +110,8 @@ impl Seen<'_> {
             not_before = self.not_before(),
             // What the table did not take is said beside it.
             error = match columns.error {
-                Some(_) => format!("coalesce(case when s.dead then s.error end, {})", read(&columns.error, "null")),
+                Some(_) =>
+                    format!("coalesce(case when s.dead then s.error end, {})", read(&columns.error, "null")),
                 None => "s.error".into(),
             },
             holder = self.holder(),

@@ -174,9 +174,7 @@ impl View {
 pub(super) fn moment(value: Value<'_>) -> Option<Timestamp> {
     match value {
         Value::Time(us) | Value::Local(us) => Timestamp::from_microsecond(us).ok(),
-        Value::Text(text) => {
-            postrider_core::layout::Zone::default().read(std::str::from_utf8(text).ok()?)
-        }
+        Value::Text(text) => postrider_core::layout::Zone::default().read(std::str::from_utf8(text).ok()?),
         _ => None,
     }
 }

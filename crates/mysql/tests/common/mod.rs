@@ -21,7 +21,8 @@ use postrider_mysql::{Config, Hold, MysqlSource, migrate, open_source, open_stor
 use postrider_servers::MysqlDatabase;
 
 /// The database's clock: an engine without transactions shows it to all of them at once, and is locked by none.
-const CLOCK: &str = "create table clock (at datetime(6) not null) engine = MEMORY; insert into clock values ('1970-01-01')";
+const CLOCK: &str =
+    "create table clock (at datetime(6) not null) engine = MEMORY; insert into clock values ('1970-01-01')";
 
 /// An outbox in a database of its own, whose clock is moved by hand.
 pub struct Harness {
@@ -64,7 +65,9 @@ impl Harness {
     }
 
     pub fn config(&self, holder: &str) -> Config {
-        Config::new(&self.database.url(), self.layout.clone(), holder).unwrap().clock("(select at from clock)")
+        Config::new(&self.database.url(), self.layout.clone(), holder)
+            .unwrap()
+            .clock("(select at from clock)")
     }
 
     /// Rows as an application writes them, by plain SQL; each answers its id.

@@ -64,7 +64,11 @@ fn a5_what_is_due_comes_in_order_of_its_id() {
         harness.pass_blocking(Duration::from_secs(30));
         assert_eq!(relay.drain(&ask()).await, ["late"]);
     });
-    assert_eq!(row(&harness, "strange", "status, version"), ["ON_HOLD", "-"], "what is no word of ours is left alone");
+    assert_eq!(
+        row(&harness, "strange", "status, version"),
+        ["ON_HOLD", "-"],
+        "what is no word of ours is left alone"
+    );
     let layout = Layout::built_in("donation").unwrap();
     assert_eq!(layout.batch, 100);
     assert_eq!(layout.interval, postrider_core::layout::Interval::Every(Duration::from_secs(10)));
@@ -91,7 +95,14 @@ fn a6_a_tampered_row_is_a_flaw() {
             claim.entries.iter().map(|entry| (&*entry.envelope.id, entry.flaw.is_some())).collect();
         assert_eq!(
             flaws,
-            [("payload", true), ("hash", true), ("type", true), ("other", true), ("fine", false), ("a|b", true)]
+            [
+                ("payload", true),
+                ("hash", true),
+                ("type", true),
+                ("other", true),
+                ("fine", false),
+                ("a|b", true)
+            ]
         );
         let flaw = &claim.entries[0].flaw.as_ref().unwrap().0;
         assert!(flaw.contains("column \"content_hash\" of table \"donation_outbox\""), "{flaw}");
@@ -118,7 +129,11 @@ fn a7_a_claim_is_written_down() {
         assert_eq!(row(&harness, "seven", columns), ["PROCESSING", "relay", since, "8"]);
         harness.pass_blocking(Duration::from_secs(3));
         relay.extend(&mut claim.hold).await.unwrap();
-        assert_eq!(row(&harness, "null", "locked_at"), ["1970-01-01 00:00:04.000000"], "renewed while its owner lives");
+        assert_eq!(
+            row(&harness, "null", "locked_at"),
+            ["1970-01-01 00:00:04.000000"],
+            "renewed while its owner lives"
+        );
         relay.finish(claim, |_| Settlement::Published).await;
         assert_eq!(row(&harness, "null", columns), ["COMPLETED", "-", "-", "2"]);
         assert_eq!(row(&harness, "seven", columns), ["COMPLETED", "-", "-", "9"]);
@@ -155,7 +170,10 @@ fn a8_a_failure_is_written_down() {
         assert_eq!(claim.entries[0].retries_max, Some(1));
         relay.finish(claim, failed(1)).await;
         let columns = "status, retry_count, char_length(last_error), next_retry_at, locked_by, version";
-        assert_eq!(row(&harness, "r", columns), ["FAILED", "1", "500", "1970-01-01 00:00:30.000000", "-", "2"]);
+        assert_eq!(
+            row(&harness, "r", columns),
+            ["FAILED", "1", "500", "1970-01-01 00:00:30.000000", "-", "2"]
+        );
         assert!(relay.drain(&ask()).await.is_empty(), "it is not due");
         harness.pass_blocking(Duration::from_secs(30));
         assert_eq!(relay.drain(&ask()).await, ["r"]);
@@ -188,7 +206,10 @@ fn a10_a_dead_letter_is_in_both_tables_or_in_neither() {
         let buried = Filter { ids: vec![2.into()], ..Filter::default() };
         assert_eq!(store.bury(&buried, "by hand", false).await.unwrap(), 1);
         assert_eq!(row(&harness, "buried", "status, last_error"), ["DEAD_LETTER", "by hand"]);
-        assert_eq!(harness.value("select reason from donation_dlq where request_id = 'buried'").unwrap(), "by hand");
+        assert_eq!(
+            harness.value("select reason from donation_dlq where request_id = 'buried'").unwrap(),
+            "by hand"
+        );
 
         harness.database.query("rename table donation_dlq to away");
         let mut claim = relay.take(&ask()).await;

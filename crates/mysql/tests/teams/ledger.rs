@@ -48,7 +48,8 @@ fn e3_rows_come_by_id_and_are_processed() {
         assert_eq!(transactions(&claim.entries), ["t1", "t2", "t3"]);
         relay.finish(claim, |_| Settlement::Published).await;
     });
-    let row = harness.row("select status, retry_count, processed_at from outbox_event where aggregate_id = 't2'");
+    let row =
+        harness.row("select status, retry_count, processed_at from outbox_event where aggregate_id = 't2'");
     assert_eq!(row, ["PROCESSED", "0", "1970-01-01 00:00:00.000000"]);
     let layout = Layout::built_in("ledger").unwrap();
     assert_eq!((layout.batch, layout.interval), (100, Interval::Every(Duration::from_secs(2))));
@@ -92,7 +93,10 @@ fn e4_an_accounts_events_stay_in_order() {
         let relay = harness.open("relay").await;
         let Claim { mut hold, entries, .. }: Claim<Hold> = relay.take(&ask_for(2)).await;
         assert_eq!(entries[0].key.as_ref().unwrap().to_string(), "a");
-        assert_eq!((entries[0].envelope.sequence, entries[0].envelope.partition_key.as_deref()), (Some(4), Some("a")));
+        assert_eq!(
+            (entries[0].envelope.sequence, entries[0].envelope.partition_key.as_deref()),
+            (Some(4), Some("a"))
+        );
         relay.settle(&mut hold, &[(0, retried(1)), (1, Settlement::Published)]).await.unwrap();
         relay.release(hold).await.unwrap();
         let claim = relay.take(&ask()).await;

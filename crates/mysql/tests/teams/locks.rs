@@ -63,7 +63,10 @@ fn a_claim_locks_what_it_takes_only() {
         let (one, other) = (harness.open("one").await, harness.open("other").await);
         let first = one.take(&ask_for(2)).await;
         let second = other.take(&ask_for(2)).await;
-        assert_eq!((ids(&first.entries), ids(&second.entries)), (vec!["a0".into(), "b1".into()], vec!["c2".into(), "d3".into()]));
+        assert_eq!(
+            (ids(&first.entries), ids(&second.entries)),
+            (vec!["a0".into(), "b1".into()], vec!["c2".into(), "d3".into()])
+        );
         // Nothing is locked while they are published: the settlements of the two cross.
         let mut somebody = lock(&harness, 1).await;
         other.finish(second, |_| Settlement::Published).await;

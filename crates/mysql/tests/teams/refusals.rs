@@ -17,11 +17,30 @@ fn a_table_that_cannot_be_relayed_from_is_refused() {
                 subject varchar(50), payload text, created_at datetime(6), status varchar(20)";
     let tables = [
         ("isam", format!("create table isam ({rows}) engine = MyISAM"), "InnoDB"),
-        ("short", format!("create table short ({})", rows.replace("status varchar(20)", "status varchar(3)")), "longer"),
-        ("words", format!("create table words ({})", rows.replace("status varchar(20)", "status enum('NEW', 'GONE')")), "NEW, GONE"),
-        ("bytes", format!("create table bytes ({})", rows.replace("id bigint auto_increment", "id binary(16)")), "auto_increment"),
+        (
+            "short",
+            format!("create table short ({})", rows.replace("status varchar(20)", "status varchar(3)")),
+            "longer",
+        ),
+        (
+            "words",
+            format!(
+                "create table words ({})",
+                rows.replace("status varchar(20)", "status enum('NEW', 'GONE')")
+            ),
+            "NEW, GONE",
+        ),
+        (
+            "bytes",
+            format!("create table bytes ({})", rows.replace("id bigint auto_increment", "id binary(16)")),
+            "auto_increment",
+        ),
         ("views", "create view views as select * from letters".to_owned(), "Name the table itself"),
-        ("columns_gone", "create table columns_gone (id bigint primary key, status varchar(20))".to_owned(), "columns."),
+        (
+            "columns_gone",
+            "create table columns_gone (id bigint primary key, status varchar(20))".to_owned(),
+            "columns.",
+        ),
     ];
     let harness = Harness::new(status_layout(Order::Key), STATUS_TABLES);
     for (name, create, said) in tables {

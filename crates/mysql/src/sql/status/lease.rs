@@ -53,7 +53,10 @@ impl LeaseSql {
         let (rows, beside) =
             (parts.id.rows_of(&list, &parts.names.table), parts.id.beside(&list, &parts.names.entries));
         let mine = "e.owner = :owner and e.fence = :claim and e.leased_until is not null";
-        let held = format!("select entry from {} where outbox = :outbox and leased_until is not null", parts.names.entries);
+        let held = format!(
+            "select entry from {} where outbox = :outbox and leased_until is not null",
+            parts.names.entries
+        );
         Self {
             guard: format!(
                 "select 1 from {} where outbox = :outbox and name = 'relay' and owner = :owner and fence = :fence \
@@ -105,12 +108,14 @@ impl Parts<'_> {
             let mut one = word.map_or("true".into(), |word| self.has_word(word));
             if let Some(at) = self.leased_at.as_ref().filter(|at| is_leased && at.is_comparable()) {
                 let (at, own) = (at.moment(), self.is_own());
-                let late = format!("coalesce({at} + interval {} microsecond <= {now}, true)", self.stalled_us);
+                let late =
+                    format!("coalesce({at} + interval {} microsecond <= {now}, true)", self.stalled_us);
                 one = format!("({one} and ({own} or {late}))");
             }
             open.push(one);
         }
-        let due = self.not_before.as_ref().map(|due| format!(" and coalesce({} <= {now}, true)", due.moment()));
+        let due =
+            self.not_before.as_ref().map(|due| format!(" and coalesce({} <= {now}, true)", due.moment()));
         format!("({}){}", open.join(" or "), due.unwrap_or_default())
     }
 
@@ -151,9 +156,7 @@ impl Parts<'_> {
             let text = most.map_or(":owner".into(), |most| format!("left(:owner, {most})"));
             set.push(format!("t.{owner} = {text}"));
         }
-        set.extend(
-            self.leased_at.as_ref().map(|at| format!("{} = {}", at.column(), at.at(&self.names.now))),
-        );
+        set.extend(self.leased_at.as_ref().map(|at| format!("{} = {}", at.column(), at.at(&self.names.now))));
         set.extend(self.bump());
         (!set.is_empty()).then(|| self.update(list, &set, "true"))
     }
@@ -176,7 +179,9 @@ impl Parts<'_> {
             && let Some(leased) = &words.leased
         {
             let (leased, pending) = (literal(leased), literal(&words.pending));
-            set.push(format!("t.{status} = case t.{status} when {leased} then {pending} else t.{status} end"));
+            set.push(format!(
+                "t.{status} = case t.{status} when {leased} then {pending} else t.{status} end"
+            ));
         }
         set.extend(self.unheld());
         (!set.is_empty()).then(|| self.update(list, &set, &self.is_open()))

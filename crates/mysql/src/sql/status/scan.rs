@@ -104,7 +104,11 @@ impl Parts<'_> {
     fn held_by_others(&self, is_leased: bool) -> String {
         match self.leased_at.as_ref().filter(|_| is_leased) {
             Some(at) => {
-                format!("coalesce(s.leased_until, {} + interval {} microsecond)", at.moment(), self.stalled_us)
+                format!(
+                    "coalesce(s.leased_until, {} + interval {} microsecond)",
+                    at.moment(),
+                    self.stalled_us
+                )
             }
             None => "s.leased_until".into(),
         }

@@ -82,7 +82,8 @@ impl Parts<'_> {
         let columns = &self.layout.columns;
         let mut set = Vec::new();
         set.extend(self.status().map(|status| format!("t.{status} = g.word")));
-        for (mapped, value) in [(columns.retries.as_ref(), "g.retries"), (columns.error.as_ref(), "g.error")] {
+        for (mapped, value) in [(columns.retries.as_ref(), "g.retries"), (columns.error.as_ref(), "g.error")]
+        {
             set.extend(self.bare(mapped).map(|name| format!("t.{name} = coalesce({value}, t.{name})")));
         }
         set.extend(self.not_before.as_ref().map(|due| {
