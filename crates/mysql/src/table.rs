@@ -15,8 +15,27 @@ pub(crate) struct Table {
     /// `BASE TABLE` or `VIEW`.
     pub(crate) relation: String,
     pub(crate) engine: String,
+    pub(crate) server: Server,
     pub(crate) columns: Vec<LiveColumn>,
     pub(crate) indexes: Vec<Index>,
+}
+
+/// Which of the two it is, where they differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    Mariadb,
+    Mysql,
+}
+
+impl Server {
+    /// Locks the rows of one table of a join. MySQL has to be told which, or it takes a list for a table that is locked twice;
+    /// MariaDB cannot be told.
+    pub(crate) fn lock(self, alias: &str) -> String {
+        match self {
+            Self::Mariadb => "for update".into(),
+            Self::Mysql => format!("for update of {alias}"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +126,7 @@ impl LiveColumn {
     }
 }
 
-const TABLE: &str = "select table_type, coalesce(engine, '') from information_schema.tables \
+const TABLE: &str = "select table_type, coalesce(engine, ''), version() like '%MariaDB%' from information_schema.tables \
     where table_schema = coalesce(:schema, database()) and table_name = :table";
 
 const COLUMNS: &str = "select column_name, data_type, column_type, is_nullable = 'NO', character_maximum_length, \
@@ -146,6 +165,7 @@ impl Table {
         Ok(Some(Self {
             relation: text(&found, 0).unwrap_or_default(),
             engine: text(&found, 1).unwrap_or_default(),
+            server: if holds(&found, 2) { Server::Mariadb } else { Server::Mysql },
             columns: columns.iter().map(column).collect(),
             indexes: indexes.iter().map(index).collect(),
         }))

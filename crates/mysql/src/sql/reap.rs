@@ -34,7 +34,7 @@ impl ReapSql {
             stalled: rows
                 .stalled()
                 .map(|stalled| format!("select {} from {} where {stalled}", rows.id.text(), rows.from())),
-            hold: format!("select g.entry from {listed} for update skip locked"),
+            hold: format!("select g.entry from {listed} {} skip locked", table.server.lock("t")),
             give_back: rows.give_back(&listed),
             take_back: format!(
                 "update {beside} set e.owner = null, e.leased_until = null, e.fence = null where e.leased_until <= {now}"

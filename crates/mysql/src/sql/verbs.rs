@@ -40,7 +40,11 @@ impl VerbSql {
         };
         let position = &rows.names.position;
         Self {
-            hold_rows: format!("select {} from {listed} for update skip locked", rows.id.column),
+            hold_rows: format!(
+                "select {} from {listed} {} skip locked",
+                rows.id.column,
+                table.server.lock("t")
+            ),
             revive: rows.revive(&listed).into_iter().chain([forget()]).collect(),
             bury: {
                 let down = write_down(config, &listed, ":reason", "true");

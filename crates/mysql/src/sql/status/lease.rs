@@ -72,7 +72,7 @@ impl LeaseSql {
             mark_extended: parts.mark_extended(),
             own_held: format!("{held} and owner = :owner"),
             all_held: held,
-            wait_for: format!("select g.n from {rows} for update"),
+            wait_for: format!("select g.n from {rows} {}", parts.live.server.lock("t")),
             give_back: parts.give_back(&list),
             let_go: format!(
                 "update {beside} set e.owner = null, e.leased_until = null, e.fence = null where e.leased_until is not null"
@@ -91,12 +91,13 @@ impl Parts<'_> {
         let own = |name: Option<String>| name.map_or("null".into(), |name| format!("t.{name}"));
         format!(
             "select {fields}, {retries}, {retries_max}, {version}, g.n from {rows} where {available} \
-             limit :rows for update skip locked",
+             limit :rows {lock} skip locked",
             fields = fields(self.layout, self.live),
             retries = own(self.bare(columns.retries.as_ref())),
             retries_max = own(self.bare(columns.retries_max.as_ref())),
             version = self.version(),
             available = self.is_available(),
+            lock = self.live.server.lock("t"),
         )
     }
 

@@ -42,9 +42,10 @@ impl SettleSql {
         let rows = parts.id.rows_of(&list, &parts.names.table);
         let beside = parts.id.beside(&list, &parts.names.entries);
         Self {
-            lock: format!("select g.n, {} from {rows} for update", parts.version()),
+            lock: format!("select g.n, {} from {rows} {}", parts.version(), parts.live.server.lock("t")),
             mine: format!(
-                "select g.n from {beside} where e.owner = :owner and e.fence = :claim and e.leased_until is not null for update"
+                "select g.n from {beside} where e.owner = :owner and e.fence = :claim and e.leased_until is not null {}",
+                parts.live.server.lock("e")
             ),
             published: parts.published(&list),
             forget: format!("delete e from {beside}"),
