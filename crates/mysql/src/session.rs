@@ -98,6 +98,13 @@ impl Session {
         self.heard(answer)
     }
 
+    /// Rows of a statement without parameters, which is not prepared.
+    pub(crate) async fn ask(&mut self, sql: &str) -> Result<Vec<Row>, Error> {
+        self.asking = true;
+        let answer = within(CALL_MAX, self.conn.query(sql)).await;
+        self.heard(answer)
+    }
+
     /// A statement without parameters, as it is.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Error> {
         self.asking = true;

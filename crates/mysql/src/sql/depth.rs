@@ -3,6 +3,7 @@
 use postrider_core::layout::{OnDead, Order};
 
 use super::fields::key;
+use super::literal;
 use super::seen::Seen;
 use crate::config::Config;
 use crate::table::Table;
@@ -14,7 +15,8 @@ pub(crate) struct DepthSql {
     pub(crate) open: String,
     /// The others, where the table has a status: `published`, `dead`, `unknown`.
     pub(crate) closed: Option<String>,
-    /// The key with the most entries held back behind it, how many those are, and how many there are behind all keys.
+    /// The key with the most entries held back behind it, how many those are, and how many there are behind all keys. Without
+    /// parameters: it is not to be prepared, since MySQL 8.0 answers such a statement with nothing from the second time on.
     pub(crate) culprit: Option<String>,
 }
 
@@ -53,6 +55,7 @@ impl Seen<'_> {
     /// Due rows behind one of their key that waits, or is dead and holds it.
     fn culprit(&self, open: &str) -> String {
         let (scope, key) = key(self.layout, self.table);
+        let from = self.from().replace(":outbox", &literal(self.layout.table.as_str()));
         let lead = self.lead.as_ref().map_or("null", |lead| lead.column.as_str());
         let part =
             format!("select {scope} as scope, {key} as k, {lead} as lead_value, {} as id", self.id.column);
@@ -60,7 +63,7 @@ impl Seen<'_> {
             (OnDead::Skip, _) => String::new(),
             (OnDead::Hold, status) => {
                 let is_dead = status.map_or("false".into(), |status| status.is_dead());
-                format!(" union all {part} from {} where s.holds_key and (s.dead or {is_dead})", self.from())
+                format!(" union all {part} from {from} where s.holds_key and (s.dead or {is_dead})")
             }
         };
         let order = if self.lead.is_some() { "lead_value is null, lead_value, id" } else { "id" };
@@ -72,7 +75,6 @@ impl Seen<'_> {
              on b.nth = 1 and b.scope = o.scope and b.k = o.k where o.stands = 'due' and {is_behind} group by 1, 2) \
              select scope, k, held, sum(held) over () from behind order by held desc, scope, k limit 1",
             stands = self.stands(),
-            from = self.from(),
             is_behind = if self.lead.is_some() {
                 "(o.lead_value > b.lead_value or (o.lead_value is null and b.lead_value is not null) \
                  or (o.lead_value <=> b.lead_value and o.id > b.id))"

@@ -47,7 +47,7 @@ impl Counter<'_> {
 
     async fn count_behind(&self, session: &mut Session, depth: &mut Depth) -> Result<(), Error> {
         let Some(sql) = &self.sql.culprit else { return Ok(()) };
-        let Some(row) = session.first(sql, self.outbox()).await? else { return Ok(()) };
+        let Some(row) = session.ask(sql).await?.into_iter().next() else { return Ok(()) };
         let part = |at| text(&row, at).unwrap_or_default();
         let count = |at| number(&row, at).unwrap_or(0).unsigned_abs();
         depth.culprit = Some((Key::new(part(0), part(1)), count(2)));
