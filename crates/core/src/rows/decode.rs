@@ -189,7 +189,7 @@ impl Decoding<'_> {
         };
         let key = match own_key {
             _ if !self.decoder.orders_type(&envelope.event_type) => None,
-            Some(id) => Some(key_of_its_own(id)),
+            Some(id) => Some(Key::new("", id)),
             None => aggregate_key(envelope.aggregate_id.clone(), || envelope.aggregate_type.clone()),
         };
         Entry { id, envelope, key, retries: row.retries(), retries_max: row.retries_max(), flaw }
@@ -204,7 +204,7 @@ impl Decoding<'_> {
             return None;
         }
         if let Some(id) = reader.own_key() {
-            return Some(key_of_its_own(id));
+            return Some(Key::new("", id));
         }
         let id = reader.text(Field::AggregateId)?;
         aggregate_key(id, || reader.text(Field::AggregateType).unwrap_or_default())
@@ -390,10 +390,6 @@ impl Reader<'_> {
             )
         });
     }
-}
-
-fn key_of_its_own(id: Text) -> Key {
-    Key { scope: Text::new(), id }
 }
 
 /// An aggregate's id is scoped by its type.
