@@ -45,7 +45,7 @@ pub(crate) enum Service {
 
 impl Service {
     /// What no run of the tests can do without.
-    pub(crate) const NEEDED: [Self; 2] = [Self::Postgres, Self::Kafka];
+    pub(crate) const NEEDED: [Self; 3] = [Self::Postgres, Self::Kafka, Self::Mariadb];
 
     /// In the order in which they can be started.
     pub(crate) const ALL: [Self; 7] = [
@@ -86,11 +86,13 @@ impl Service {
     /// Whether nothing has to be installed for it.
     pub(crate) fn is_at_hand(self) -> bool {
         match self {
-            Self::Postgres | Self::Kafka => true,
+            Self::Postgres | Self::Kafka | Self::Mariadb => true,
             Self::Postgres15 => fetch::is_there("/usr/lib/postgresql/15/bin/postgres"),
             Self::Pgbouncer => fetch::is_there("/usr/sbin/pgbouncer"),
-            // No test needs them yet.
-            Self::Redis | Self::Mariadb | Self::Mysql => false,
+            // Half a gigabyte is fetched by whoever asks for it only.
+            Self::Mysql => false,
+            // No test needs it yet.
+            Self::Redis => false,
         }
     }
 

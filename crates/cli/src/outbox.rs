@@ -1,5 +1,6 @@
 //! The outbox that the configuration names. A new database is a file here and an arm in each function.
 
+mod mysql;
 pub(crate) mod postgres;
 mod source;
 pub(crate) mod sqlite;
@@ -18,13 +19,11 @@ use crate::exit::{Code, Failure};
 
 pub(crate) use source::Source;
 
-/// Schemes that the design knows and this build does not have.
-const LATER: &[&str] = &["mysql", "mariadb"];
-
 /// The database behind the URL, with its adapter's settings.
 pub(crate) enum Database {
     Sqlite(Box<postrider_sqlite::Config>),
     Postgres(Box<postrider_postgres::Config>),
+    Mysql(Box<postrider_mysql::Config>),
 }
 
 /// Which database the configuration names.
@@ -37,15 +36,11 @@ pub(crate) fn database(config: &Config) -> Result<Database, Failure> {
         Some(("postgres" | "postgresql", _)) => {
             postgres::config(config).map(Box::new).map(Database::Postgres)
         }
-        Some((scheme, _)) if LATER.contains(&scheme) => Err(Failure::usage(
-            &config.outbox.place,
-            format!("[outbox] url: {scheme}:// is not in this build yet"),
-            "Use postgres:// or sqlite://",
-        )),
+        Some(("mysql" | "mariadb", _)) => mysql::config(config).map(Box::new).map(Database::Mysql),
         _ => Err(Failure::usage(
             &config.outbox.place,
             format!("[outbox] url \"{}\" names no database", config.outbox.url),
-            "Write postgres://user@host/database, sqlite://relative.db or sqlite:///absolute/path.db",
+            "Write postgres://user@host/database, mysql://user@host/database, sqlite://relative.db or sqlite:///absolute/path.db",
         )),
     }
 }
@@ -59,6 +54,9 @@ pub(crate) async fn source(config: &Config, clock: &Arc<dyn Clock>) -> Result<So
         }
         Database::Postgres(settings) => {
             postrider_postgres::open_source(&settings).await.map(Source::postgres).map_err(failure)
+        }
+        Database::Mysql(settings) => {
+            postrider_mysql::open_source(&settings).await.map(Source::mysql).map_err(failure)
         }
     }
 }
@@ -74,6 +72,9 @@ pub(crate) async fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc
         Database::Postgres(settings) => {
             Ok(Arc::new(postrider_postgres::open_store(&settings).await.map_err(failure)?))
         }
+        Database::Mysql(settings) => {
+            Ok(Arc::new(postrider_mysql::open_store(&settings).await.map_err(failure)?))
+        }
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) async fn check(config: &Config) -> Result<Vec<Finding>, Failure> {
             Ok(postrider_sqlite::check(&settings))
         }
         Database::Postgres(settings) => Ok(postrider_postgres::check(&settings).await),
+        Database::Mysql(settings) => Ok(postrider_mysql::check(&settings).await),
     }
 }
 
@@ -100,6 +102,7 @@ pub(crate) async fn migrate(config: &Config) -> Result<Vec<String>, Failure> {
     match database(config)? {
         Database::Sqlite(settings) => postrider_sqlite::migrate(&settings),
         Database::Postgres(settings) => postrider_postgres::migrate(&settings).await,
+        Database::Mysql(settings) => postrider_mysql::migrate(&settings).await,
     }
     .map_err(failure)
 }
@@ -109,6 +112,7 @@ pub(crate) fn migration_sql(config: &Config) -> Result<String, Failure> {
     Ok(match database(config)? {
         Database::Sqlite(settings) => postrider_sqlite::migration_sql(&settings),
         Database::Postgres(settings) => postrider_postgres::migration_sql(&settings),
+        Database::Mysql(settings) => postrider_mysql::migration_sql(&settings),
     })
 }
 
@@ -119,7 +123,9 @@ pub(crate) fn failure(fault: Fault) -> Failure {
 
 /// Whether the database itself cannot be used: not there, not ours to open, locked, damaged, no database at all.
 pub(crate) fn is_unreachable(fault: &Fault) -> bool {
-    sqlite::is_unreachable(fault) || postrider_postgres::is_unreachable(fault)
+    sqlite::is_unreachable(fault)
+        || postrider_postgres::is_unreachable(fault)
+        || postrider_mysql::is_unreachable(fault)
 }
 
 /// Where a cursor begins.

@@ -40,6 +40,16 @@ impl Writer {
                 let writer = postrider_postgres::Writer::open(&settings).await.map_err(failure)?;
                 (settings.layout.names, Inner::Postgres(Box::new(writer)))
             }
+            Database::Mysql(settings) => {
+                return Err(Failure::usage(
+                    &config.outbox.place,
+                    "append is not in this build yet on MySQL and MariaDB",
+                    format!(
+                        "Insert the row by SQL, into table \"{}\", in the transaction that it belongs to",
+                        settings.layout.table
+                    ),
+                ));
+            }
         };
         Ok(Self { rules: Rules { names, payload_bytes_max }, inner })
     }

@@ -3,6 +3,7 @@
 mod slot;
 
 use crate::layout::Payload;
+use crate::rows::is_unambiguous;
 use crate::{EntryId, Envelope, Fault, Layout, Text, limits};
 
 pub use slot::{Cell, RowIds, Slot, cell, slots};
@@ -51,6 +52,13 @@ pub fn accept(layout: &Layout, payload_bytes_max: usize, envelope: &Envelope) ->
             format!("event \"{}\"", envelope.event_type),
             format!("it has {what}, and layout \"{}\" has no column for it", layout.name),
             format!("Leave it out, or map columns.{key} in the layout"),
+        ));
+    }
+    if layout.columns.hash.is_some() && !is_unambiguous(&envelope.id, &envelope.event_type) {
+        return Err(Fault::new(
+            format!("event \"{}\"", envelope.event_type),
+            "its id or its type has a |, by which its hash joins them: another event could have the same",
+            "Choose an id and a type without a |",
         ));
     }
     if layout.payload == Payload::Json && !envelope.is_json() {

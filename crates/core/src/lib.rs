@@ -33,6 +33,7 @@ pub mod sink;
 pub mod source;
 pub mod span;
 pub mod start;
+pub mod status;
 pub mod store;
 pub mod text;
 pub mod validate;

@@ -19,6 +19,8 @@ pub const POINTS: &[&str] = &[
     "sqlite.settled",    // committed, the relay does not know yet
     "postgres.settling", // the settling transaction has written, not committed
     "postgres.settled",  // committed, the relay does not know yet
+    "mysql.settling",    // the settling transaction has written, not committed
+    "mysql.settled",     // committed, the relay does not know yet
     "settled",           // the relay knows
     "released",          // the claim is over
 ];

@@ -127,6 +127,12 @@ impl Config {
             }
             Way::Cursor | Way::Lease | Way::Hold => {}
         }
+        if self.layout.sides.dead.is_some() || self.layout.stalled.is_some() {
+            return refuse(
+                "[dead.table] and stalled are not in this build yet on PostgreSQL",
+                "Leave them out: what is dead stays in the table, and what another program took is taken back after lease_ttl.",
+            );
+        }
         if self.holder.is_empty() {
             return refuse("the holder has no name", "Give each relay a name of its own.");
         }

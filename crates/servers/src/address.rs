@@ -35,13 +35,13 @@ pub fn redis() -> Option<String> {
     find("POSTRIDER_TEST_REDIS_URL")
 }
 
-/// The URL of MariaDB, if there is one.
+/// The URL of MariaDB. Panics when there is none.
 #[must_use]
-pub fn mariadb() -> Option<String> {
-    find("POSTRIDER_TEST_MARIADB_URL")
+pub fn mariadb() -> String {
+    needed("POSTRIDER_TEST_MARIADB_URL")
 }
 
-/// The URL of MySQL, if there is one.
+/// The URL of MySQL 8.0, if there is one.
 #[must_use]
 pub fn mysql() -> Option<String> {
     find("POSTRIDER_TEST_MYSQL_URL")

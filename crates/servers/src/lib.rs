@@ -1,8 +1,8 @@
 //! Real servers for tests. `cargo xtask test` brings up what they need; `cargo xtask services up` does it by hand.
 //!
-//! - [`postgres`], [`postgres15`], [`pgbouncer`], [`kafka`]: where the shared servers are. Take a [`Database`] of your own
-//!   on them, or a `Topic` (by the feature `kafka`). [`redis`], [`mariadb`] and [`mysql`] are there when somebody has
-//!   brought them up.
+//! - [`postgres`], [`postgres15`], [`pgbouncer`], [`mariadb`], [`mysql`], [`kafka`]: where the shared servers are. Take a
+//!   [`Database`] or a [`MysqlDatabase`] of your own on them, or a `Topic` (by the feature `kafka`). [`redis`] is there when
+//!   somebody has brought it up.
 //! - [`PrivatePostgres`]: a server of the test's own, to be killed and started again.
 //! - [`PrivateKafka`]: a cluster of the test's own, to be killed, frozen, cut off and started again.
 //! - `MockKafka` (by the feature `kafka`): says what no real broker can be brought to say.
@@ -23,6 +23,7 @@ mod kafka_node;
 mod keeper;
 #[cfg(feature = "kafka")]
 mod mock;
+mod mysql_database;
 mod own_port;
 mod pipe;
 #[allow(dead_code, reason = "shared with xtask, which uses the rest")]
@@ -48,6 +49,7 @@ pub use door::Door;
 pub use kafka::{KafkaListener, KafkaOptions, PrivateKafka, kafka_tool};
 #[cfg(feature = "kafka")]
 pub use mock::{MockKafka, Request};
+pub use mysql_database::MysqlDatabase;
 pub use private::{Options, PrivatePostgres};
 #[cfg(feature = "kafka")]
 pub use rdkafka::types::RDKafkaErrorCode as KafkaCode;

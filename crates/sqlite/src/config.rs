@@ -114,6 +114,13 @@ impl Config {
                 "Add a status column and map it, with its words in [status], or use way = \"cursor\" on an id that counts.",
             ));
         }
+        if self.layout.sides.dead.is_some() || self.layout.stalled.is_some() {
+            return Err(Fault::new(
+                self.place(),
+                "[dead.table] and stalled are not in this build yet on SQLite",
+                "Leave them out: what is dead stays in the table, and what another program took is taken back after lease_ttl.",
+            ));
+        }
         if way == Way::Lease && self.layout.status.is_none() {
             return Err(Fault::new(
                 self.place(),

@@ -200,7 +200,9 @@ pub(crate) fn chance() -> Chance {
 
 fn chores(config: &Config, layout: &Layout) -> Vec<(Chore, Duration)> {
     let prune = settings::retention(config, layout).map(|keep| (Chore::Prune { keep }, PRUNE_EVERY));
-    std::iter::once((Chore::Reap, REAP_EVERY)).chain(prune).collect()
+    // As often as the team has it: what is dead for shorter is not taken back by it anyway (A9).
+    let reap_every = layout.stalled.unwrap_or(REAP_EVERY);
+    std::iter::once((Chore::Reap, reap_every)).chain(prune).collect()
 }
 
 async fn conclude(args: &Args, summary: &Summary, pulse: &Pulse, store: &dyn Store) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use postrider_core::Settlement;
 use postrider_core::source::{self, Ask, Claim, Claimed, SourceError, SourceFeatures};
+use postrider_mysql::MysqlSource;
 use postrider_postgres::PostgresSource;
 use postrider_sqlite::SqliteSource;
 
@@ -11,12 +12,14 @@ pub(crate) struct Source(Inner);
 enum Inner {
     Sqlite(Box<SqliteSource>),
     Postgres(Box<PostgresSource>),
+    Mysql(Box<MysqlSource>),
 }
 
 /// A claim of it.
 pub(crate) enum Hold {
     Sqlite(<SqliteSource as source::Source>::Hold),
     Postgres(<PostgresSource as source::Source>::Hold),
+    Mysql(<MysqlSource as source::Source>::Hold),
 }
 
 impl Source {
@@ -27,6 +30,10 @@ impl Source {
     pub(super) fn postgres(source: PostgresSource) -> Self {
         Self(Inner::Postgres(Box::new(source)))
     }
+
+    pub(super) fn mysql(source: MysqlSource) -> Self {
+        Self(Inner::Mysql(Box::new(source)))
+    }
 }
 
 impl source::Source for Source {
@@ -36,6 +43,7 @@ impl source::Source for Source {
         match &self.0 {
             Inner::Sqlite(source) => source.features(),
             Inner::Postgres(source) => source.features(),
+            Inner::Mysql(source) => source.features(),
         }
     }
 
@@ -43,6 +51,7 @@ impl source::Source for Source {
         Ok(match &self.0 {
             Inner::Sqlite(source) => held(source.claim(ask).await?, Hold::Sqlite),
             Inner::Postgres(source) => held(source.claim(ask).await?, Hold::Postgres),
+            Inner::Mysql(source) => held(source.claim(ask).await?, Hold::Mysql),
         })
     }
 
@@ -50,6 +59,7 @@ impl source::Source for Source {
         match (&self.0, hold) {
             (Inner::Sqlite(source), Hold::Sqlite(hold)) => source.extend(hold).await,
             (Inner::Postgres(source), Hold::Postgres(hold)) => source.extend(hold).await,
+            (Inner::Mysql(source), Hold::Mysql(hold)) => source.extend(hold).await,
             _ => Err(SourceError::Fenced),
         }
     }
@@ -58,6 +68,7 @@ impl source::Source for Source {
         match (&self.0, hold) {
             (Inner::Sqlite(source), Hold::Sqlite(hold)) => source.settle(hold, settlements).await,
             (Inner::Postgres(source), Hold::Postgres(hold)) => source.settle(hold, settlements).await,
+            (Inner::Mysql(source), Hold::Mysql(hold)) => source.settle(hold, settlements).await,
             _ => Err(SourceError::Fenced),
         }
     }
@@ -66,6 +77,7 @@ impl source::Source for Source {
         match (&self.0, hold) {
             (Inner::Sqlite(source), Hold::Sqlite(hold)) => source.release(hold).await,
             (Inner::Postgres(source), Hold::Postgres(hold)) => source.release(hold).await,
+            (Inner::Mysql(source), Hold::Mysql(hold)) => source.release(hold).await,
             _ => Err(SourceError::Fenced),
         }
     }
@@ -74,6 +86,7 @@ impl source::Source for Source {
         match &self.0 {
             Inner::Sqlite(source) => source.retire().await,
             Inner::Postgres(source) => source.retire().await,
+            Inner::Mysql(source) => source.retire().await,
         }
     }
 
@@ -81,6 +94,7 @@ impl source::Source for Source {
         match &self.0 {
             Inner::Sqlite(source) => source.wake().await,
             Inner::Postgres(source) => source.wake().await,
+            Inner::Mysql(source) => source.wake().await,
         }
     }
 }

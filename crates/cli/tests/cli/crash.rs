@@ -43,7 +43,7 @@ fn check_duplicates(point: &str, duplicates: usize) {
     match point {
         "claimed" | "planned" | "file.locked" => assert_eq!(duplicates, 0, "killed at {point}"),
         "file.written" | "file.synced" | "kafka.acked" | "judged" | "sqlite.settling"
-        | "postgres.settling" => {
+        | "postgres.settling" | "mysql.settling" => {
             assert!(duplicates > 0, "killed at {point}, and nothing came again");
         }
         _ => {}
@@ -84,6 +84,11 @@ fn postgres_lease_killed_at_every_point() {
 #[test]
 fn postgres_hold_killed_at_every_point() {
     crash_everywhere(Road::PostgresHold, 1);
+}
+
+#[test]
+fn mysql_lease_killed_at_every_point() {
+    crash_everywhere(Road::MysqlLease, 1);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod kafka_topics;
 mod landing;
 mod large;
 mod marks;
+mod mysql;
 mod newcomer;
 mod operator;
 mod outage;

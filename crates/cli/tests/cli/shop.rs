@@ -1,5 +1,7 @@
 //! An application that writes by plain SQL, on either kind of table, and knows what must arrive.
 
+mod noticed;
+
 use std::collections::HashMap;
 
 use rusqlite::Connection;
@@ -21,6 +23,8 @@ pub(crate) enum Road {
     PostgresLease,
     /// The same by row locks, which keep no order.
     PostgresHold,
+    /// A status table on MariaDB, by lease.
+    MysqlLease,
     /// The three on PostgreSQL, to Kafka.
     CursorToKafka,
     LeaseToKafka,
@@ -66,6 +70,15 @@ const STATUS_TABLE_POSTGRES: &str = "
     create index shop_outbox_status on shop_outbox (status, id);
 ";
 
+/// The same for MariaDB.
+const STATUS_TABLE_MYSQL: &str = "
+    create table shop_outbox (
+        id bigint auto_increment primary key, event_id varchar(50) not null, kind varchar(50) not null,
+        order_id varchar(50) not null, body json not null, happened_at varchar(30) not null,
+        status varchar(10) not null default 'NEW', key (status)
+    );
+";
+
 /// What was committed, and what was rolled back.
 pub(crate) struct Shop<'w> {
     world: &'w World,
@@ -83,6 +96,7 @@ pub(crate) struct Shop<'w> {
 enum Till<'w> {
     Sqlite(Connection),
     Postgres(&'w postrider_servers::Database),
+    Mysql(&'w postrider_servers::MysqlDatabase),
 }
 
 /// One row that is written.
@@ -108,6 +122,8 @@ impl Road {
         let mut world = World::new();
         let url = if self.is_postgres() {
             door(world.server.insert(postrider_servers::Database::create_blocking()))
+        } else if self == Self::MysqlLease {
+            world.mysql.insert(postrider_servers::MysqlDatabase::create_blocking()).url()
         } else {
             "sqlite://shop.db".to_owned()
         };
@@ -149,17 +165,18 @@ impl Road {
                  {sink}[relay]\nbatch_entries = {batch_entries}\n{more}"
             ),
         );
-        match (&world.server, self.is_native()) {
-            (Some(database), false) => drop(database.query(STATUS_TABLE_POSTGRES)),
-            (None, false) => world.database("shop.db").execute_batch(STATUS_TABLE).unwrap(),
-            (_, true) => {}
+        match (&world.server, &world.mysql) {
+            _ if self.is_native() => {}
+            (Some(database), _) => drop(database.query(STATUS_TABLE_POSTGRES)),
+            (_, Some(database)) => drop(database.query(STATUS_TABLE_MYSQL)),
+            (None, None) => world.database("shop.db").execute_batch(STATUS_TABLE).unwrap(),
         }
         world.run(&["migrate"]).ok();
         world
     }
 
     pub(crate) fn is_postgres(self) -> bool {
-        !matches!(self, Self::Cursor | Self::Lease)
+        !matches!(self, Self::Cursor | Self::Lease | Self::MysqlLease)
     }
 
     fn is_native(self) -> bool {
@@ -177,7 +194,13 @@ impl Road {
 
     /// Whether an entry passes a point on this road.
     pub(crate) fn passes(self, point: &str) -> bool {
-        !point.starts_with(if self.is_postgres() { "sqlite." } else { "postgres." })
+        let own = match self {
+            Self::Cursor | Self::Lease => "sqlite.",
+            Self::MysqlLease => "mysql.",
+            _ => "postgres.",
+        };
+        let is_others = |database: &str| database != own && point.starts_with(database);
+        !["sqlite.", "postgres.", "mysql."].into_iter().any(is_others)
             && !point.starts_with(if self.goes_to_kafka() { "file." } else { "kafka." })
     }
 
@@ -205,14 +228,19 @@ impl Till<'_> {
                 }
                 if commits { transaction.commit() } else { transaction.rollback() }.unwrap();
             }
-            Self::Postgres(database) => {
+            Self::Postgres(_) | Self::Mysql(_) => {
                 let filled = |row: &Row| {
                     let [id, order, body] = cells(row).map(|cell| format!("'{cell}'"));
                     road.insert().replace("?1", &id).replace("?2", &order).replace("?3", &body)
                 };
                 let inserts: Vec<String> = rows.iter().map(filled).collect();
                 let end = if commits { "commit" } else { "rollback" };
-                database.query(&format!("begin; {}; {end}", inserts.join("; ")));
+                let sql = format!("begin; {}; {end}", inserts.join("; "));
+                match self {
+                    Self::Postgres(database) => drop(database.query(&sql)),
+                    Self::Mysql(database) => drop(database.query(&sql)),
+                    Self::Sqlite(_) => {}
+                }
             }
         }
     }
@@ -220,9 +248,10 @@ impl Till<'_> {
 
 impl<'w> Shop<'w> {
     pub(crate) fn new(world: &'w World, road: Road) -> Self {
-        let till = match &world.server {
-            Some(database) => Till::Postgres(database),
-            None => Till::Sqlite(world.database("shop.db")),
+        let till = match (&world.server, &world.mysql) {
+            (Some(database), _) => Till::Postgres(database),
+            (_, Some(database)) => Till::Mysql(database),
+            (None, None) => Till::Sqlite(world.database("shop.db")),
         };
         if let Till::Sqlite(database) = &till {
             database.execute_batch("pragma synchronous = off").unwrap();
@@ -328,51 +357,4 @@ impl<'w> Shop<'w> {
 
 fn id(event: &Value) -> String {
     event["id"].as_str().unwrap_or_default().to_owned()
-}
-
-/// The tests of the tests: each way to be wrong is noticed.
-mod noticed {
-    use super::{Road, Shop};
-    use crate::world::World;
-
-    fn proved(change: impl FnOnce(&mut Vec<String>)) {
-        let world = Road::Cursor.world("2s", 4);
-        let mut shop = Shop::new(&world, Road::Cursor);
-        shop.commit(9);
-        shop.roll_back(1);
-        world.run(&["run", "--until-empty"]).ok();
-        assert_eq!(shop.prove(), 0);
-        let mut lines: Vec<String> = world.read("events.jsonl").lines().map(str::to_owned).collect();
-        change(&mut lines);
-        rewrite(&world, &lines);
-        shop.prove();
-    }
-
-    fn rewrite(world: &World, lines: &[String]) {
-        world.write("events.jsonl", &(lines.join("\n") + "\n"));
-    }
-
-    #[test]
-    #[should_panic(expected = "every committed event has arrived")]
-    fn a_lost_event() {
-        proved(|lines| _ = lines.pop());
-    }
-
-    #[test]
-    #[should_panic(expected = "is out of order")]
-    fn an_overtaken_event() {
-        proved(|lines| lines.swap(0, 3));
-    }
-
-    #[test]
-    #[should_panic(expected = "a duplicate has the same bytes")]
-    fn a_duplicate_with_other_bytes() {
-        proved(|lines| lines.push(lines[0].replace("/shop", "/other")));
-    }
-
-    #[test]
-    #[should_panic(expected = "was rolled back, and published")]
-    fn a_ghost() {
-        proved(|lines| lines.push(lines[0].replace("event-0", "event-9")));
-    }
 }

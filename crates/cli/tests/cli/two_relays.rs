@@ -47,6 +47,11 @@ fn two_relays_publish_nothing_twice_by_lease() {
     nothing_is_published_twice(Road::Lease);
 }
 
+#[test]
+fn two_relays_publish_nothing_twice_by_lease_on_mariadb() {
+    nothing_is_published_twice(Road::MysqlLease);
+}
+
 /// A script that runs until empty beside a healthy relay ends when that one has emptied the outbox.
 fn until_empty_ends_beside_an_active_relay(road: Road) {
     let world = road.world("30s", 4);
@@ -137,6 +142,11 @@ fn the_other_takes_over_when_one_dies_by_lease() {
     the_other_takes_over(Road::Lease);
 }
 
+#[test]
+fn the_other_takes_over_by_lease_on_mariadb() {
+    the_other_takes_over(Road::MysqlLease);
+}
+
 /// Stopped (SIGSTOP) past its lease at every point and continued, a relay causes at most duplicates with the same id and
 /// the same bytes (F8).
 fn a_pause_past_the_lease(road: Road) {
@@ -183,6 +193,10 @@ fn pause(road: Road, point: &str) -> bool {
 
 /// Whether nobody keeps the database locked; the other relay has it for moments only.
 fn database_is_free(world: &World) -> bool {
+    if let Some(database) = &world.mysql {
+        let lease = "select 1 from postrider_leases for update nowait";
+        return comes_to_hold(LOCKED_FOR_MOMENTS, || database.try_query(lease).is_ok());
+    }
     let database = world.database("shop.db");
     database.busy_timeout(LOCKED_FOR_MOMENTS).unwrap();
     database.execute_batch("begin immediate; rollback").is_ok()
@@ -205,4 +219,9 @@ fn a_relay_paused_past_its_lease_causes_at_most_duplicates_by_cursor() {
 #[test]
 fn a_relay_paused_past_its_lease_causes_at_most_duplicates_by_lease() {
     a_pause_past_the_lease(Road::Lease);
+}
+
+#[test]
+fn a_pause_past_the_lease_by_lease_on_mariadb() {
+    a_pause_past_the_lease(Road::MysqlLease);
 }

@@ -49,13 +49,15 @@ pub(crate) struct World {
     pub(crate) directory: TempDir,
     /// A database on a server, where the outbox is in one.
     pub(crate) server: Option<postrider_servers::Database>,
+    /// The same on MariaDB.
+    pub(crate) mysql: Option<postrider_servers::MysqlDatabase>,
     /// Where events arrive, where that is not a file.
     pub(crate) landing: Option<Landing>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), server: None, landing: None }
+        Self { directory: tempfile::tempdir().unwrap(), server: None, mysql: None, landing: None }
     }
 
     /// With a configuration and its tables.

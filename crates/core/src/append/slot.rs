@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::layout::{Column, Identifier, TimeForm};
-use crate::rows::Field;
+use crate::rows::{Field, content_hash};
 use crate::{Envelope, Layout};
 
 /// Who gives a new row its id, when a table has no other column for the event's id.
@@ -69,6 +69,7 @@ pub fn slots<'l>(layout: &'l Layout, row_ids: RowIds) -> Vec<(&'l Identifier, Sl
     put(&columns.sequence, Slot::Part(Field::Sequence));
     put(&columns.extensions, Slot::Part(Field::Extensions));
     put(&columns.payload, Slot::Part(Field::Payload));
+    put(&columns.hash, Slot::Part(Field::Hash));
     if let Some(words) = &layout.status {
         put(&columns.status, Slot::Word(words.pending.clone()));
     }
@@ -103,6 +104,7 @@ fn part<'a>(layout: &Layout, field: Field, envelope: &'a Envelope) -> Cell<'a> {
         Field::Extensions => extensions(envelope),
         Field::Payload => payload(envelope),
         Field::TooLarge => Cell::Null,
+        Field::Hash => Cell::Text(content_hash(&envelope.id, &envelope.event_type, &envelope.data).into()),
     }
 }
 

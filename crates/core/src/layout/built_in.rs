@@ -5,10 +5,12 @@ use crate::Fault;
 use crate::nearest::nearest;
 
 /// Name and file of each.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("native", include_str!("../../../../layouts/native.toml")),
     ("commerce", include_str!("../../../../layouts/commerce.toml")),
     ("debezium", include_str!("../../../../layouts/debezium.toml")),
+    ("donation", include_str!("../../../../layouts/donation.toml")),
+    ("ledger", include_str!("../../../../layouts/ledger.toml")),
     ("logistics", include_str!("../../../../layouts/logistics.toml")),
     ("order-service", include_str!("../../../../layouts/order-service.toml")),
 ];

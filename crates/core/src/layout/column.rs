@@ -70,6 +70,8 @@ pub struct Columns {
     pub sequence: Option<Column>,
     /// Every other attribute, as a JSON object of texts.
     pub extensions: Option<Column>,
+    /// The writer's proof that id, type and payload are as it wrote them: [`crate::rows::content_hash`].
+    pub hash: Option<Column>,
     /// `[columns.extra]`: columns that become extension attributes, and so headers, each under a name of its own.
     pub extra: Extra,
     /// The status word.
@@ -137,7 +139,7 @@ impl Columns {
         if key == "published" { "published.column".into() } else { format!("columns.{key}") }
     }
 
-    fn all(&self) -> [(&'static str, Option<&Column>); 24] {
+    fn all(&self) -> [(&'static str, Option<&Column>); 25] {
         [
             ("id", self.id.as_ref()),
             ("event_id", self.event_id.as_ref()),
@@ -153,6 +155,7 @@ impl Columns {
             ("trace_state", self.trace_state.as_ref()),
             ("sequence", self.sequence.as_ref()),
             ("extensions", self.extensions.as_ref()),
+            ("hash", self.hash.as_ref()),
             ("status", self.status.as_ref()),
             ("retries", self.retries.as_ref()),
             ("retries_max", self.retries_max.as_ref()),

@@ -26,7 +26,9 @@ pub use identifier::Identifier;
 pub use json_path::JsonPath;
 pub use message::{MessageForm, Shape};
 pub use published::Published;
-pub use side::{FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables};
+pub use side::{
+    DeadColumns, DeadTable, FailedColumns, FailedTable, PositionColumns, PositionTable, RetryRuns, SideTables,
+};
 pub use spelled::property;
 pub use status::Words;
 pub use time::{TimeForm, Zone};
@@ -85,6 +87,9 @@ pub struct Layout {
     pub retry_runs: Option<RetryRuns>,
     /// The team's own tables beside the outbox, which are used instead of Postrider's.
     pub sides: SideTables,
+    /// After how long a row that another program took is taken back, and how often such rows are looked for; none means after
+    /// the lease's own time (A9).
+    pub stalled: Option<Duration>,
     /// How long published entries are kept; none means for ever.
     pub retention: Option<Duration>,
     /// What the names of Postrider's own tables begin with.

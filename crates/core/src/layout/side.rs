@@ -1,4 +1,4 @@
-//! The team's own tables beside an append-only outbox, by column.
+//! The team's own tables beside an outbox, by column.
 //!
 //! Without them a cursor keeps its position, its retries and its dead letters in Postrider's own tables. What a team's table
 //! has no column for is kept there too (B6).
@@ -9,13 +9,15 @@ use serde::Deserialize;
 
 use super::Identifier;
 
-/// The team's own tables beside the outbox, in the outbox's schema. Only a cursor has any.
+/// The team's own tables beside the outbox, in the outbox's schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SideTables {
     /// Where the position is kept.
     pub position: Option<PositionTable>,
     /// Where entries are kept whose send failed.
     pub failed: Option<FailedTable>,
+    /// Where dead entries of a status table are written down.
+    pub dead: Option<DeadTable>,
 }
 
 /// `[position.table]`: append-only. The latest row is the one with the highest id, never by clock (B4).
@@ -79,6 +81,52 @@ pub struct FailedColumns {
     pub failed_at: Option<Identifier>,
     /// When the next try is due.
     pub not_before: Identifier,
+}
+
+/// `[dead.table]`: a dead entry is written down here as well, in the transaction that makes it dead (A10).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadTable {
+    /// The table.
+    pub name: Identifier,
+    /// Its columns.
+    pub columns: DeadColumns,
+}
+
+/// The columns of a [`DeadTable`]; what is none is not written.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadColumns {
+    /// The outbox row's id.
+    pub entry: Identifier,
+    /// The event's id.
+    pub event_id: Option<Identifier>,
+    /// The event's type.
+    #[serde(rename = "type")]
+    pub event_type: Option<Identifier>,
+    /// The data.
+    pub payload: Option<Identifier>,
+    /// What was wrong.
+    pub error: Option<Identifier>,
+    /// When it was given up.
+    pub time: Option<Identifier>,
+}
+
+impl DeadTable {
+    /// Every column with the key that a layout file has for it.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &Identifier)> {
+        let columns = &self.columns;
+        [
+            ("entry", Some(&columns.entry)),
+            ("event_id", columns.event_id.as_ref()),
+            ("type", columns.event_type.as_ref()),
+            ("payload", columns.payload.as_ref()),
+            ("error", columns.error.as_ref()),
+            ("time", columns.time.as_ref()),
+        ]
+        .into_iter()
+        .filter_map(|(key, column)| column.map(|column| (key, column)))
+    }
 }
 
 impl PositionTable {

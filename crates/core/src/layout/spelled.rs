@@ -10,8 +10,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use super::published;
 use super::retry::Retry;
 use super::{
-    Columns, Data, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload, PositionTable,
-    Published, SideTables, Way, Words, Zone,
+    Columns, Data, DeadTable, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload,
+    PositionTable, Published, SideTables, Way, Words, Zone,
 };
 use crate::nearest::toml_fault;
 use crate::retry::Policy;
@@ -64,6 +64,9 @@ struct Spelled {
     retry: Retry,
     #[serde(default)]
     position: Position,
+    #[serde(default)]
+    dead: Dead,
+    stalled: Option<TimeSpan>,
     retention: Option<Retention>,
     side: Option<Identifier>,
     message: Option<MessageForm>,
@@ -106,7 +109,12 @@ impl Spelled {
             status: self.status,
             published,
             retry_runs,
-            sides: SideTables { position: self.position.table, failed: self.retry.table() },
+            sides: SideTables {
+                position: self.position.table,
+                failed: self.retry.table(),
+                dead: self.dead.table,
+            },
+            stalled: self.stalled.map(|span| span.0),
             retry: Policy::from(self.retry),
             retention: self.retention.and_then(|retention| retention.0),
             side: self.side.unwrap_or_else(|| Identifier::new("postrider_").expect("a plain name")),
@@ -148,6 +156,13 @@ pub fn property(value: &toml::Value) -> Option<String> {
 #[serde(deny_unknown_fields)]
 struct Position {
     table: Option<PositionTable>,
+}
+
+/// `[dead]`: where dead entries are written down.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dead {
+    table: Option<DeadTable>,
 }
 
 /// `"adaptive"` or a span.

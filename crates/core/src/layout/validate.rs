@@ -7,9 +7,10 @@ use crate::{Fault, Names, limits, name};
 /// The parts of an entry that are times.
 const TIMES: [&str; 5] = ["time", "not_before", "published_at", "leased_at", "published"];
 /// The parts that Postrider writes, or finds rows by: only a column can hold them.
-const WRITTEN: [&str; 11] = [
+const WRITTEN: [&str; 12] = [
     "id",
     "payload",
+    "hash",
     "status",
     "retries",
     "retries_max",
@@ -332,6 +333,16 @@ impl Layout {
                 ),
             ));
         }
+        let dead = self.sides.dead.as_ref();
+        require(dead.is_none() || matches!(self.way, Way::Lease | Way::Hold), || {
+            (
+                format!("[dead.table] is for a status table, and way = \"{}\" is set", self.way.word()),
+                "Leave it out: what is dead is kept in Postrider's own table, or in [retry.table].".into(),
+            )
+        })?;
+        require(!self.stalled.is_some_and(|stalled| stalled.is_zero()), || {
+            ("stalled is zero".into(), "Write a span like 5m.".into())
+        })?;
         require(runs.is_none_or(|runs| (1..=limits::BATCH_ENTRIES_MAX).contains(&runs.entries)), || {
             (
                 format!("retry.batch is not from 1 to {}", limits::BATCH_ENTRIES_MAX),
@@ -341,6 +352,7 @@ impl Layout {
         let tables = [
             ("position.table", position.map(|table| (&table.name, table.given().collect::<Vec<_>>()))),
             ("retry.table", failed.map(|table| (&table.name, table.given().collect()))),
+            ("dead.table", dead.map(|table| (&table.name, table.given().collect()))),
         ];
         let mut named = vec![("table", &self.table)];
         for (key, (name, columns)) in tables.into_iter().filter_map(|(key, table)| Some((key, table?))) {

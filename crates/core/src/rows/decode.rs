@@ -6,6 +6,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::attributes::attributes;
+use super::hash::{content_hash, is_unambiguous};
+use super::places::places;
 use super::{Field, RawRow, RawRows, SealedRows, Value};
 use crate::entry::Flaw;
 use crate::envelope::Trace;
@@ -23,6 +25,7 @@ pub struct Decoder {
     /// Whether NULL is a payload.
     takes_null: bool,
     has_time: bool,
+    has_hash: bool,
     /// Each part as people find it in the table, for what is said of a flaw.
     places: Vec<String>,
     keeps_order: bool,
@@ -42,6 +45,7 @@ impl Decoder {
             zone: layout.zone,
             takes_null: layout.payload == Payload::Bytes || layout.data == Data::Optional,
             has_time: layout.columns.time != Some(Column::Absent),
+            has_hash: layout.columns.hash.is_some(),
             places: places(layout),
             keeps_order: layout.order == Order::Key,
             orders: layout.orders.clone(),
@@ -177,6 +181,7 @@ impl Decoding<'_> {
         let mut reader = self.reader(row);
         let own_key = reader.own_key();
         let envelope = reader.envelope(own_key.as_ref());
+        reader.verify(&envelope);
         let flaw = reader.flaw.take().map(Flaw);
         let id = match row.get(Field::Id) {
             Value::Integer(id) => EntryId::Int(id),
@@ -184,7 +189,7 @@ impl Decoding<'_> {
         };
         let key = match own_key {
             _ if !self.decoder.orders_type(&envelope.event_type) => None,
-            Some(id) => Some(key_of_its_own(id)),
+            Some(id) => Some(Key::new("", id)),
             None => aggregate_key(envelope.aggregate_id.clone(), || envelope.aggregate_type.clone()),
         };
         Entry { id, envelope, key, retries: row.retries(), retries_max: row.retries_max(), flaw }
@@ -199,7 +204,7 @@ impl Decoding<'_> {
             return None;
         }
         if let Some(id) = reader.own_key() {
-            return Some(key_of_its_own(id));
+            return Some(Key::new("", id));
         }
         let id = reader.text(Field::AggregateId)?;
         aggregate_key(id, || reader.text(Field::AggregateType).unwrap_or_default())
@@ -357,6 +362,23 @@ impl Reader<'_> {
         }
     }
 
+    /// What was changed behind the writer's back is not published (A6).
+    fn verify(&mut self, envelope: &Envelope) {
+        if !self.decoder.has_hash {
+            return;
+        }
+        if !is_unambiguous(&envelope.id, &envelope.event_type) {
+            self.blame(Field::Hash, || "joins an id or a type that has a |, and proves nothing".into());
+            return;
+        }
+        let known = content_hash(&envelope.id, &envelope.event_type, &envelope.data);
+        if !matches!(self.row.get(Field::Hash), Value::Text(found) if found == known.as_bytes()) {
+            self.blame(Field::Hash, || {
+                "is not the hash of this row: it was changed after it was written".into()
+            });
+        }
+    }
+
     fn blame(&mut self, field: Field, what: impl FnOnce() -> String) {
         let decoder = self.decoder;
         self.flaw.get_or_insert_with(|| {
@@ -368,25 +390,6 @@ impl Reader<'_> {
             )
         });
     }
-}
-
-/// Where each part stands, by the table's own names.
-fn places(layout: &Layout) -> Vec<String> {
-    let (table, payload) = (layout.table.quoted(), layout.columns.payload.as_ref());
-    let payload =
-        payload.and_then(Column::name).map_or_else(|| "payload".into(), |name| name.as_str().to_owned());
-    let place = |column: Option<&Column>| match column {
-        Some(Column::Named(name, _)) => format!("column {} of table {table}", name.quoted()),
-        Some(Column::Json(path)) => format!("{} in column \"{payload}\" of table {table}", path.quoted()),
-        Some(Column::Constant(_) | Column::Absent) | None => format!("table {table}"),
-    };
-    let mut places: Vec<String> = Field::columns(layout).into_iter().map(place).collect();
-    places[Field::TooLarge as usize] = places[Field::Payload as usize].clone();
-    places
-}
-
-fn key_of_its_own(id: Text) -> Key {
-    Key { scope: Text::new(), id }
 }
 
 /// An aggregate's id is scoped by its type.

@@ -5,10 +5,13 @@
 
 mod attributes;
 mod decode;
+mod hash;
+mod places;
 mod pool;
 mod raw;
 
 pub use decode::{Batch, Decoder, Decoding};
+pub use hash::{content_hash, is_unambiguous};
 pub use raw::{Pools, RawRow, RawRows, SealedRows};
 
 use crate::layout::{Column, Layout};
@@ -46,11 +49,13 @@ pub enum Field {
     Payload,
     /// The payload's size, where it is too large to be read.
     TooLarge,
+    /// The writer's proof of what it wrote.
+    Hash,
 }
 
 impl Field {
     /// How many there are: the first column behind the envelope.
-    pub const COUNT: usize = Self::TooLarge as usize + 1;
+    pub const COUNT: usize = Self::Hash as usize + 1;
 
     /// The part's key in a layout file, for people.
     #[must_use]
@@ -70,6 +75,7 @@ impl Field {
             Self::Sequence => "sequence",
             Self::Extensions => "extensions",
             Self::Payload | Self::TooLarge => "payload",
+            Self::Hash => "hash",
         }
     }
 
@@ -93,6 +99,7 @@ impl Field {
             columns.extensions.as_ref(),
             columns.payload.as_ref(),
             None,
+            columns.hash.as_ref(),
         ]
     }
 }

@@ -89,6 +89,10 @@ fn fill(layout: &Layout, to: &str, field: Field) -> String {
                  {to} := coalesce(the_text, convert_from(the_bytes, 'UTF8'));\n    \
              end if;"
         ),
+        Field::Hash => format!(
+            "{to} := encode(sha256(convert_to(the_id || '|' || $1 || '|', 'UTF8') || \
+             coalesce(the_bytes, convert_to(the_text, 'UTF8'), ''::bytea)), 'hex');"
+        ),
     }
 }
 

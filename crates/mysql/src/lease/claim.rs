@@ -1,0 +1,39 @@
+//! A claim of the lease way.
+
+use postrider_core::status::{Hands, OpenRow};
+
+/// Rows that are held until they are settled, or the lease runs out.
+#[derive(Debug)]
+pub(crate) struct LeaseHold {
+    pub(super) claim: u64,
+    pub(super) fence: i64,
+    pub(super) rows: Vec<OpenRow>,
+    /// A call was left without an answer: what it wrote may be there already.
+    pub(super) unsure: bool,
+    hands: Hands,
+}
+
+impl LeaseHold {
+    pub(super) fn new(claim: u64, fence: i64, rows: Vec<OpenRow>, hands: &Hands) -> Self {
+        hands.take(&rows);
+        Self { claim, fence, rows, unsure: false, hands: hands.clone() }
+    }
+
+    /// The rows that are not settled.
+    pub(super) fn left(&self) -> Vec<OpenRow> {
+        self.rows.iter().filter(|row| !row.settled).cloned().collect()
+    }
+
+    pub(super) fn settled(&mut self, places: impl Iterator<Item = usize>) {
+        for at in places {
+            self.rows[at].settled = true;
+            self.hands.let_go([&self.rows[at]]);
+        }
+    }
+}
+
+impl Drop for LeaseHold {
+    fn drop(&mut self) {
+        self.hands.let_go(self.rows.iter().filter(|row| !row.settled));
+    }
+}
