@@ -1,5 +1,6 @@
 //! What the cluster answers when it is asked for a topic.
 
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use postrider_core::clock::{Clock, Instant};
@@ -25,6 +26,7 @@ const CREATION: Duration = Duration::from_secs(1);
 pub(crate) fn partitions(
     client: &Client,
     inbox: &Inbox,
+    brokers: &str,
     topic: &Text,
     clock: &dyn Clock,
     until: Instant,
@@ -33,7 +35,7 @@ pub(crate) fn partitions(
     let asked = clock.instant();
     loop {
         let metadata = metadata(client, inbox, Some(topic), clock, until)
-            .map_err(|code| refusal::away("kafka", inbox.said(), code))?;
+            .map_err(|code| refusal::away("kafka", inbox.said(), code, accepts(brokers)))?;
         let found = metadata.topics().first();
         let said = found.and_then(|found| found.error()).map(Code::from);
         let partitions = found.map(|found| found.partitions()).unwrap_or_default();
@@ -56,14 +58,20 @@ pub(crate) fn partitions(
 pub(crate) fn cluster(
     client: &Client,
     inbox: &Inbox,
+    brokers: &str,
     clock: &dyn Clock,
     until: Instant,
 ) -> Result<(), (String, &'static str)> {
-    metadata(client, inbox, None, clock, until).map(drop).map_err(|code| {
-        let (code, said) = inbox.said().unwrap_or_else(|| (code, format!("it does not answer: {code}")));
-        let remedy = refusal::told(code, &said);
-        (said, remedy)
-    })
+    metadata(client, inbox, None, clock, until)
+        .map(drop)
+        .map_err(|code| refusal::missing(inbox.said(), code, accepts(brokers)))
+}
+
+/// Whether one of the brokers takes a connection: a frozen one does, and then says nothing.
+pub(crate) fn accepts(brokers: &str) -> bool {
+    const WITHIN: Duration = Duration::from_millis(500);
+    let addresses = brokers.split(',').filter_map(|broker| broker.trim().to_socket_addrs().ok()).flatten();
+    addresses.take(3).any(|address| TcpStream::connect_timeout(&address, WITHIN).is_ok())
 }
 
 fn metadata(

@@ -7,10 +7,10 @@ use std::time::Duration;
 use postrider_core::clock::{BoxFuture, Instant};
 use postrider_core::sink::{Message, Permit, Verdicts};
 use postrider_core::{Refusal, Verdict, point};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::producer::BaseRecord;
 
 use crate::client::Tag;
+use crate::limit::Fit;
 use crate::partitions::Standing;
 use crate::reports::GRACE;
 use crate::sink::Shared;
@@ -300,10 +300,23 @@ impl<'a> Call<'a> {
             return Step::Answered(Refusal::Withheld);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let step = match encode::record(message, &self.shared.config, &mut buffer) {
-            Err(refusal) => Step::Answered(refusal),
-            Ok(_) if !self.permit.ask(index) => Step::Answered(Refusal::Withheld),
-            Ok(record) => {
+        let encoded = encode::record(message, &self.shared.config, &mut buffer);
+        // Only what cannot fit is kept back, and compressed it might.
+        let least = encoded.as_ref().map_or(0, |record| record.least_bytes);
+        let fit = match self.shared.config.compresses() {
+            true => Fit::Fits,
+            false => state.topics[topic].limit.fits(least, self.begun),
+        };
+        let step = match (encoded, fit) {
+            (Err(refusal), _) => Step::Answered(refusal),
+            (Ok(_), Fit::Over(limit)) => Step::Answered(refusal::over_limit(message.topic, least, limit)),
+            (Ok(_), Fit::Ask) => {
+                state.ask_limit(topic);
+                self.ask(topic);
+                Step::Waits
+            }
+            (Ok(_), Fit::Fits) if !self.permit.ask(index) => Step::Answered(Refusal::Withheld),
+            (Ok(record), Fit::Fits) => {
                 let flight = Flight {
                     flying: true,
                     place: (topic, partition),
@@ -321,7 +334,7 @@ impl<'a> Call<'a> {
                     Ok(()) => Step::Sent,
                     Err((error, _)) => {
                         state.land(self.slot, index);
-                        Step::Answered(self.unsent(state, topic, &error))
+                        Step::Answered(state.unsent(topic, &error))
                     }
                 }
             }
@@ -335,25 +348,6 @@ impl<'a> Call<'a> {
         let message = &self.messages[index];
         let attempted = state.broken.admits(message.key, message.leads) && self.permit.ask(index);
         if attempted { Step::Told(refusal) } else { Step::Answered(Refusal::Withheld) }
-    }
-
-    /// librdkafka did not take it.
-    fn unsent(&self, state: &mut State, topic: usize, error: &KafkaError) -> Refusal {
-        let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
-        match code {
-            Code::Fatal | Code::QueueFull => {
-                if let (Code::Fatal, Some(generation)) = (code, state.generation_of(topic)) {
-                    generation.inbox.set_fatal(None);
-                }
-                Refusal::Withheld
-            }
-            code => {
-                if code != Code::MessageSizeTooLarge {
-                    state.doubt(topic);
-                }
-                refusal::refusal(code, &format!("topic \"{}\"", state.topics[topic].name))
-            }
-        }
     }
 
     fn ask(&mut self, topic: usize) {

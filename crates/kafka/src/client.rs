@@ -117,6 +117,11 @@ impl Inbox {
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, log_message: &str) {
         tracing::debug!(target: "postrider::kafka", ?level, fac, "{log_message}");
+        // A connection that the broker closes is told to the log alone, and what it says of the protocol is the cause of all the rest.
+        if fac == "FAIL" && log_message.contains("security.protocol") {
+            let from = log_message.find("Disconnected").unwrap_or(0);
+            self.0.hear(RDKafkaErrorCode::BrokerTransportFailure, &log_message[from..]);
+        }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {

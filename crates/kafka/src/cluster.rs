@@ -15,7 +15,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use crate::client::{Context, Inbox};
 use crate::config::KafkaConfig;
-use crate::topics::Topic;
+use crate::topics::{Topic, Unprovisioned, shown_name};
+use crate::{answer, refusal};
 
 /// One question. Whatever has to be known is asked in two of them, one after the other, however many topics there are.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -144,7 +145,19 @@ impl Cluster {
     }
 
     /// Creates a topic; the answer is no where somebody else was faster.
-    pub(crate) async fn create(&self, topic: &Topic) -> Result<bool, Fault> {
+    pub(crate) async fn create(&self, topic: &Topic) -> Result<bool, Unprovisioned> {
+        match self.try_to_create(topic, &options(CREATED_WITHIN)).await.map_err(Unprovisioned::Away)? {
+            Ok(()) => Ok(true),
+            Err(RDKafkaErrorCode::TopicAlreadyExists) => Ok(false),
+            Err(code) => Err(self.refused(topic, code).await),
+        }
+    }
+
+    async fn try_to_create(
+        &self,
+        topic: &Topic,
+        options: &AdminOptions,
+    ) -> Result<Result<(), RDKafkaErrorCode>, Fault> {
         const BROKERS_DEFAULT: i32 = -1;
         let number =
             |given: Option<u32>| given.and_then(|n| i32::try_from(n).ok()).unwrap_or(BROKERS_DEFAULT);
@@ -156,39 +169,57 @@ impl Cluster {
         for (name, value) in &topic.settings {
             new = new.set(name, value);
         }
-        let answers = self.admin.create_topics([&new], &options(CREATED_WITHIN)).await;
-        let answers = answers.map_err(|error| self.away(error))?;
-        match answers.into_iter().next() {
-            None | Some(Ok(_)) => Ok(true),
-            Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(false),
-            Some(Err((name, code))) => Err(self.refused(&name, code)),
-        }
+        let answers = self.admin.create_topics([&new], options).await.map_err(|error| self.away(error))?;
+        Ok(answers.into_iter().next().map_or(Ok(()), |answer| answer.map(drop).map_err(|(_, code)| code)))
     }
 
-    fn refused(&self, topic: &str, code: RDKafkaErrorCode) -> Fault {
+    /// Which setting it is: the binding keeps what the broker said to itself, so each is tried alone, without creating anything.
+    async fn culprit(&self, topic: &Topic) -> Option<String> {
+        let only_tried = options(ANSWER_WITHIN).validate_only(true);
+        for (name, value) in &topic.settings {
+            let settings = [(name.clone(), value.clone())].into();
+            let alone = Topic { settings, ..topic.clone() };
+            let tried = self.try_to_create(&alone, &only_tried).await;
+            if matches!(tried, Ok(Err(RDKafkaErrorCode::InvalidConfig))) {
+                return Some(shown_name(name).to_owned());
+            }
+        }
+        None
+    }
+
+    async fn refused(&self, topic: &Topic, code: RDKafkaErrorCode) -> Unprovisioned {
+        let setting = match code {
+            RDKafkaErrorCode::InvalidReplicationFactor => Some("replication".to_owned()),
+            RDKafkaErrorCode::InvalidPartitions => Some("partitions".to_owned()),
+            RDKafkaErrorCode::InvalidConfig => self.culprit(topic).await,
+            _ => None,
+        };
         let remedy = match code {
             RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed => {
                 "Let this login create topics, or have somebody create it: `postrider migrate --print` shows how."
                     .to_owned()
             }
             RDKafkaErrorCode::InvalidReplicationFactor => format!(
-                "There are {} brokers: set replication to no more than that, or wait until all of them run.",
+                "The cluster has {} brokers: set replication to no more than that, or wait until all of them run.",
                 self.brokers()
             ),
-            RDKafkaErrorCode::InvalidConfig => "Correct the names and values in [topic.config].".to_owned(),
+            RDKafkaErrorCode::InvalidConfig => "Correct its name or value in [[topic]] or [topic.config].".to_owned(),
             _ => "Look at the broker's log, or create it yourself: `postrider migrate --print` shows how.".to_owned(),
         };
-        Fault::new(&self.place, format!("topic \"{topic}\" was not created: {code}"), remedy)
+        let of = setting.as_ref().map(|setting| format!(" because of {setting}")).unwrap_or_default();
+        let problem = format!("topic \"{}\" was not created{of}: {code}", topic.name);
+        Unprovisioned::Refused {
+            topic: topic.name.clone(),
+            setting,
+            fault: Fault::new(&self.place, problem, remedy),
+        }
     }
 
     /// Why there was no answer; what librdkafka said of the connection says more than its error.
     fn away(&self, error: KafkaError) -> Fault {
-        let why = self.inbox.said().map_or_else(|| error.to_string(), |(_, said)| said);
-        Fault::new(
-            &self.place,
-            format!("it does not answer: {why}"),
-            "Look whether it runs, and at the sink's url, login and TLS.",
-        )
+        let brokers = self.place.trim_start_matches("kafka ");
+        let (said, remedy) = refusal::missing(self.inbox.said(), code(error), answer::accepts(brokers));
+        Fault::new(&self.place, said, remedy)
     }
 }
 
@@ -207,10 +238,11 @@ const OF_CLIENTS: [&str; 9] = [
 
 impl KafkaConfig {
     /// A client that asks and creates. What a producer needs for order is nothing to it.
-    fn admin(&self, inbox: Arc<Inbox>) -> Result<AdminClient<Context>, Fault> {
+    pub(crate) fn admin(&self, inbox: Arc<Inbox>) -> Result<AdminClient<Context>, Fault> {
         const PRODUCING: [&str; 3] = ["enable.idempotence", "enable.gapless.guarantee", "message.timeout.ms"];
         let settings = self.settings().into_iter().filter(|(name, _)| !PRODUCING.contains(&&**name));
-        let config: ClientConfig = settings.collect();
+        let mut config: ClientConfig = settings.collect();
+        config.set_log_level(RDKafkaLogLevel::Info);
         config.create_with_context(Context(inbox)).map_err(|error| self.refused(&error))
     }
 

@@ -8,11 +8,15 @@ use std::time::Duration;
 use postrider_core::layout::{Data, MessageForm, Order};
 use postrider_core::{Fault, Layout, limits};
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
 use crate::call::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
 use crate::client::{Client, Context, Inbox};
 use crate::properties;
+use crate::reports::BATCH_BYTES;
+
+const BATCH_SIZE: &str = "batch.size";
 
 /// Where the cluster is, what messages look like, and librdkafka's properties.
 ///
@@ -75,6 +79,13 @@ impl KafkaConfig {
         if brokers.split(',').any(|broker| broker.trim().is_empty()) {
             return Err(fault("it names no broker", WRITE));
         }
+        // librdkafka would take the port by its last 16 bits.
+        if let Some(broker) = brokers.split(',').find(|broker| !port_fits(broker.trim())) {
+            return Err(fault(
+                &format!("\"{broker}\" has a port that is none"),
+                "Write host:9092, with a port from 1 to 65535.",
+            ));
+        }
         Ok(Self::new(brokers))
     }
 
@@ -109,7 +120,8 @@ impl KafkaConfig {
     /// # Errors
     /// Why not, and what to do instead.
     pub fn check_property(&self, name: &str, value: &str) -> Result<(), Fault> {
-        properties::check(name, value, self.order_kept, self.publish_deadline)
+        properties::check(name, value, self.order_kept, self.publish_deadline)?;
+        properties::check_value(name, value)
     }
 
     /// How people call it.
@@ -129,10 +141,26 @@ impl KafkaConfig {
             settings.insert("batch.num.messages".to_owned(), "1".to_owned());
         }
         if let Some(bytes) = batch_bytes {
-            settings.insert("batch.size".to_owned(), bytes.to_string());
+            settings.insert(BATCH_SIZE.to_owned(), bytes.min(self.batch_bytes()).to_string());
         }
-        let config: ClientConfig = settings.into_iter().collect();
+        let mut config: ClientConfig = settings.into_iter().collect();
+        config.set_log_level(RDKafkaLogLevel::Info);
         config.create_with_context(Context(inbox)).map_err(|error| self.refused(&error))
+    }
+
+    /// How large a batch becomes.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.property(BATCH_SIZE).and_then(|bytes| bytes.parse().ok()).unwrap_or(BATCH_BYTES)
+    }
+
+    /// Whether batches are compressed: a record's own size then says little of what it takes.
+    pub(crate) fn compresses(&self) -> bool {
+        self.property("compression.type").is_some_and(|codec| codec != "none")
+    }
+
+    fn property(&self, name: &str) -> Option<&str> {
+        let mut set = self.properties.iter();
+        set.find(|(given, _)| properties::canonical(given) == name).map(|(_, value)| &**value)
     }
 
     /// Everything that librdkafka is told.
@@ -158,7 +186,6 @@ impl KafkaConfig {
             ("socket.keepalive.enable", "true".to_owned()),
             ("reconnect.backoff.max.ms", "1000".to_owned()),
             ("topic.metadata.propagation.max.ms", "5000".to_owned()),
-            ("log.connection.close", "false".to_owned()),
             ("enable.metrics.push", "false".to_owned()),
             // Nothing of ours is given up by librdkafka: the relay's deadline decides, and purges.
             ("message.timeout.ms", "0".to_owned()),
@@ -194,6 +221,14 @@ impl KafkaConfig {
             error => Fault::new(self.place(), error.to_string(), REMEDY),
         }
     }
+}
+
+/// Whether `host:port` has a port that can be, or none.
+fn port_fits(broker: &str) -> bool {
+    let Some((host, port)) = broker.rsplit_once(':') else { return true };
+    // An IPv6 address has colons of its own.
+    let is_address = port.ends_with(']') || (host.contains(':') && !host.ends_with(']'));
+    is_address || port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Values may be secrets, so only the names are shown.
@@ -234,6 +269,20 @@ mod tests {
         assert_eq!(brokers("kafka://a:9092,[::1]:9093/").unwrap(), "a:9092,[::1]:9093");
         for bad in ["kafka://", "kafka:/a", "a:9092", "kafka://a,,b", "kafka://a/topic", "kafka://a?acks=1"] {
             assert!(brokers(bad).unwrap_err().to_string().contains("kafka://host"), "{bad}");
+        }
+    }
+
+    /// F5: a port is one; librdkafka would connect to another.
+    #[test]
+    fn a_port_that_is_none_is_refused() {
+        for bad in
+            ["kafka://a:99999", "kafka://a:0", "kafka://a:9092,b:x", "kafka://[::1]:70000", "kafka://a:"]
+        {
+            let fault = KafkaConfig::from_url(bad).expect_err(bad).to_string();
+            assert!(fault.contains("port"), "{fault}");
+        }
+        for fine in ["kafka://a", "kafka://[::1]", "kafka://[::1]:9092", "kafka://a:65535, b:1"] {
+            assert!(KafkaConfig::from_url(fine).is_ok(), "{fine}");
         }
     }
 

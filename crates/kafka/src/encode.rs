@@ -17,6 +17,8 @@ pub(crate) struct Record<'a> {
     pub headers: Option<OwnedHeaders>,
     /// What it takes of librdkafka's memory, near enough.
     pub bytes: usize,
+    /// What it takes of a batch at least, uncompressed.
+    pub least_bytes: usize,
 }
 
 /// The text that the record is partitioned by. A message that has no order still goes where its aggregate goes.
@@ -45,16 +47,18 @@ pub(crate) fn record<'a>(
     }
     let value = form.body(message.envelope, buffer).map_err(|problem| refusal::not_encodable(&problem))?;
     let mut bytes = MESSAGE_BYTES + value.len();
+    let mut least_bytes = value.len() + key(message).map_or(0, str::len);
     let mut headers = None;
     let written =
         form.headers(message.envelope, Binding::KAFKA).map_err(|problem| refusal::not_encodable(&problem))?;
     for (name, text) in written {
         bytes += HEADER_BYTES + name.len() + text.len();
+        least_bytes += name.len() + text.len();
         let before = headers.take().unwrap_or_else(|| OwnedHeaders::new_with_capacity(HEADERS));
         headers = Some(before.insert(Header { key: &name, value: Some(Cow::as_ref(&text)) }));
     }
     let value = Some(value).filter(|value| !(value.is_empty() && config.tombstones));
-    Ok(Record { value, headers, bytes })
+    Ok(Record { value, headers, bytes, least_bytes })
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub(crate) struct Generation {
     pub inbox: Arc<Inbox>,
     /// Each message travels in a request of its own.
     pub alone: bool,
+    /// What its batches may have at most; none: what is configured.
+    pub batch_bytes: Option<usize>,
     pub in_flight: usize,
     pub in_flight_bytes: usize,
     pub end: Option<End>,
@@ -48,7 +50,8 @@ pub(crate) struct End {
 
 impl Generation {
     pub(crate) fn new(number: u64, inbox: Arc<Inbox>, alone: bool) -> Self {
-        Self { number, client: None, inbox, alone, in_flight: 0, in_flight_bytes: 0, end: None }
+        let batch_bytes = None;
+        Self { number, client: None, inbox, alone, batch_bytes, in_flight: 0, in_flight_bytes: 0, end: None }
     }
 
     /// The producer, when it takes messages.

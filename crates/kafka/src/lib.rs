@@ -13,6 +13,7 @@ mod cluster;
 pub mod config;
 mod encode;
 mod generation;
+mod limit;
 mod murmur2;
 mod partitions;
 mod properties;

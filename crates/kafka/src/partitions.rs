@@ -6,6 +6,9 @@ use std::time::Duration;
 use postrider_core::clock::Instant;
 use postrider_core::{Refusal, Text};
 
+use crate::limit::Limit;
+use crate::state::{NARROW, SHARED};
+
 /// A producer that has had no receipt from a partition for so long is new to it again: the broker may have forgotten it.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 /// Older knowledge is asked for anew, while it is used on.
@@ -15,6 +18,9 @@ pub(crate) struct Topic {
     pub name: Text,
     /// The line of producers that it goes through: the first is shared.
     pub line: usize,
+    /// The line that it goes through when it is well.
+    pub home: usize,
+    pub limit: Limit,
     pub known: Known,
     /// It is being asked for.
     pub asking: bool,
@@ -73,7 +79,9 @@ impl Topic {
     pub(crate) fn new(name: Text) -> Self {
         Self {
             name,
-            line: 0,
+            line: SHARED,
+            home: SHARED,
+            limit: Limit::default(),
             known: Known::Nothing,
             asking: false,
             partitions: Vec::new(),
@@ -119,18 +127,27 @@ impl Topic {
         }
     }
 
-    /// Takes over a new set of partitions once nothing is in flight; whether it did.
+    /// Takes over a new set of partitions, and a new home, once nothing is in flight; whether it did.
     pub(crate) fn settle(&mut self) -> bool {
         if self.in_flight > 0 {
             return false;
         }
-        let Some(partitions) = self.next.take() else { return false };
+        let moves = self.is_at_home() && self.line != self.home;
+        if moves {
+            self.line = self.home;
+        }
+        let Some(partitions) = self.next.take() else { return moves };
         self.partitions = partitions;
         self.owing.clear();
         true
     }
 
-    /// It goes through the shared producer again: it gives receipts, and nothing of it is in flight.
+    /// It has no line of its own: it is not in trouble.
+    pub(crate) fn is_at_home(&self) -> bool {
+        self.line == SHARED || self.line == NARROW
+    }
+
+    /// It goes through the producer of its home again: it gives receipts, and nothing of it is in flight.
     pub(crate) fn is_well(&self) -> bool {
         self.owing.is_empty() && self.suspects == 0 && self.in_flight == 0
     }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use postrider_core::Fault;
 use postrider_core::nearest::nearest;
+use postrider_core::span::TimeSpan;
+use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError;
 
 /// Every property that librdkafka's producer has, from its CONFIGURATION.md.
 const NAMES: &str = include_str!("names.txt");
@@ -28,6 +31,8 @@ enum Guard {
     Order(fn(&str) -> bool, &'static str),
     /// No longer than a publish call waits.
     Wait,
+    /// Waited before anything is sent: it leaves time for the answer.
+    Linger,
     /// Set elsewhere, or not at all.
     Ours(&'static str),
 }
@@ -46,6 +51,7 @@ const GUARDS: &[(&str, Guard)] = &[
     ("message.timeout.ms", Guard::Order(|value| value == "0", "a message that times out lets its successors overtake; the publish deadline ends the wait instead")),
     ("queuing.strategy", Guard::Order(|value| value == "fifo", "the last message would go first")),
     ("partitioner", Guard::Order(|value| value == "murmur2_random", "the sink picks the partition as Java's murmur2 does, so that keys keep their places")),
+    ("linger.ms", Guard::Linger),
     ("request.timeout.ms", Guard::Wait),
     ("socket.timeout.ms", Guard::Wait),
     ("socket.connection.setup.timeout.ms", Guard::Wait),
@@ -117,8 +123,46 @@ pub(crate) fn check(name: &str, value: &str, order_kept: bool, deadline: Duratio
                 format!("Remove it, or set at most {} milliseconds.", deadline.as_millis()),
             ),
         },
+        Guard::Linger => match value.parse::<f64>() {
+            Ok(wait) if wait > (deadline / 2).as_millis() as f64 => refuse(
+                format!(
+                    "\"{value}\" milliseconds leave no time for an answer: what is unanswered after publish_deadline = \"{}\" is \
+                     taken back and sent again, so nothing would ever arrive",
+                    TimeSpan(deadline)
+                ),
+                format!("Set at most {}, or raise [relay] publish_deadline.", (deadline / 2).as_millis()),
+            ),
+            // What is no number librdkafka refuses.
+            _ => Ok(()),
+        },
         Guard::Ours(why) => refuse(format!("it cannot be set: {why}"), "Remove it.".to_owned()),
     }
+}
+
+/// Whether librdkafka can read a value, and a file that it names is there.
+pub(crate) fn check_value(name: &str, value: &str) -> Result<(), Fault> {
+    const FILES: [&str; 5] = [
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.keystore.location",
+        "ssl.crl.location",
+    ];
+    let place = format!("Kafka property \"{name}\"");
+    if FILES.contains(&canonical(name)) && value != "probe" {
+        std::fs::File::open(value).map_err(|error| {
+            let remedy = "Correct the path, and let the relay's user read it.";
+            Fault::new(&place, format!("\"{value}\" cannot be read: {error}"), remedy)
+        })?;
+    }
+    let set: ClientConfig = [(name.to_owned(), value.to_owned())].into_iter().collect();
+    set.create_native_config().map(drop).map_err(|error| {
+        let problem = match error {
+            KafkaError::ClientConfig(_, said, ..) if !is_secret(name) => said,
+            _ => "its value cannot be used".to_owned(),
+        };
+        Fault::new(&place, problem, "Correct its value, or remove it.")
+    })
 }
 
 fn is_known(name: &str) -> bool {
@@ -127,8 +171,6 @@ fn is_known(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rdkafka::ClientConfig;
-
     use super::*;
 
     const DEADLINE: Duration = Duration::from_secs(30);
@@ -199,6 +241,35 @@ mod tests {
     fn no_time_out_is_longer_than_the_wait() {
         for name in ["request.timeout.ms", "socket.timeout.ms", "topic.request.timeout.ms"] {
             assert!(taken(name, "30000", true) && !taken(name, "30001", true) && !taken(name, "soon", true));
+        }
+    }
+
+    /// A batch that waits longer than its answer is waited for never arrives: it is taken back before it is sent.
+    #[test]
+    fn a_linger_leaves_time_for_the_answer() {
+        for name in ["linger.ms", "queue.buffering.max.ms"] {
+            assert!(
+                taken(name, "15000", true) && !taken(name, "15000.5", true) && !taken(name, "60000", false)
+            );
+            let fault = refused(name, "31000");
+            assert!(
+                fault.contains("publish_deadline = \"30s\"") && fault.contains("at most 15000"),
+                "{fault}"
+            );
+        }
+    }
+
+    /// F5, F6: a value that librdkafka cannot read, and a file that is not there, by their names and without secrets.
+    #[test]
+    fn a_value_that_cannot_be_read_is_refused() {
+        for (name, value) in
+            [("linger.ms", "abc"), ("compression.type", "brotli"), ("ssl.ca.location", "/nowhere/ca.pem")]
+        {
+            let fault = check_value(name, value).expect_err(name).to_string();
+            assert!(fault.contains(name) && fault.contains("Correct"), "{fault}");
+        }
+        for (name, value) in [("linger.ms", "0.5"), ("ssl.ca.location", "probe"), ("sasl.password", "x")] {
+            check_value(name, value).unwrap();
         }
     }
 

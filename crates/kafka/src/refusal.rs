@@ -31,6 +31,9 @@ const LOGIN: &str = "Check security.protocol, sasl.mechanism, sasl.username and 
 const CERTIFICATE: &str = "Check security.protocol and ssl.ca.location of the sink, and that the name in its url is in the certificate";
 const TLS: &str = "Check security.protocol of the sink and, where the broker asks for a certificate, ssl.certificate.location and ssl.key.location";
 const REACH: &str = "Check that the brokers run, that the sink's url names them, and its security.protocol";
+const PROTOCOL: &str = "The likely cause is security.protocol of the sink, plaintext where nothing is set: write the one that the broker's listener has (ssl, sasl_plaintext or sasl_ssl)";
+const FROZEN: &str =
+    "Look whether the broker is frozen, starting or overloaded, and whether its listener is one for clients";
 const REPLICAS: &str =
     "Bring the topic's other replicas back: min.insync.replicas asks for more than are in sync";
 const RECORD: &str =
@@ -57,7 +60,7 @@ const TABLE: &[(Code, Class, &str)] = &[
     (PolicyViolation,               Busy(Topic),        VERSION),
     (UnsupportedForMessageFormat,   Busy(Topic),        VERSION),
     (UnsupportedCompressionType,    Busy(Topic),        VERSION),
-    (UnknownPartition,              Busy(Partition),    WAIT),
+    (UnknownPartition,              Busy(Partition),    "It is looked for again by itself; was the topic created anew with fewer partitions, restart the relay"),
     (LeaderNotAvailable,            Busy(Partition),    "Bring a broker back that has a replica of it"),
     (ReplicaNotAvailable,           Busy(Partition),    WAIT),
     (NotLeaderForPartition,         Busy(Partition),    WAIT),
@@ -124,10 +127,24 @@ pub(crate) fn busy(scope: Scope, place: &str, said: &str, remedy: &str) -> Refus
 }
 
 /// What the cluster said when it was asked for something and did not answer: it is away as a whole.
-pub(crate) fn away(place: &str, said: Option<(Code, String)>, code: Code) -> Refusal {
+pub(crate) fn away(place: &str, said: Option<(Code, String)>, code: Code, accepts: bool) -> Refusal {
+    let (said, remedy) = missing(said, code, accepts);
+    busy(Sink, place, &said, remedy)
+}
+
+/// What is wrong with a cluster that did not answer, and what to do about it.
+pub(crate) fn missing(said: Option<(Code, String)>, code: Code, accepts: bool) -> (String, &'static str) {
     match said {
-        Some((code, text)) => busy(Sink, place, &text, told(code, &text)),
-        None => busy(Sink, place, &format!("it does not answer: {code}"), REACH),
+        // They are not: somebody is there, and hangs up.
+        Some((AllBrokersDown, text)) if accepts => {
+            (format!("{text}, and yet a connection is accepted and closed again"), PROTOCOL)
+        }
+        Some((code, text)) => {
+            let remedy = told(code, &text);
+            (text, remedy)
+        }
+        None if accepts => (format!("it accepts connections but does not answer: {code}"), FROZEN),
+        None => (format!("it does not answer: {code}"), REACH),
     }
 }
 
@@ -136,6 +153,7 @@ pub(crate) fn away(place: &str, said: Option<(Code, String)>, code: Code) -> Ref
 pub(crate) fn told(code: Code, text: &str) -> &'static str {
     match class(code).1 {
         CERTIFICATE if text.contains("alert") => TLS,
+        REACH if text.contains("security.protocol") => PROTOCOL,
         REACH if ["SSL", "ssl"].iter().any(|word| text.contains(word)) => TLS,
         remedy => remedy,
     }
@@ -161,6 +179,13 @@ pub(crate) fn spoilt((code, text): (Code, String)) -> Refusal {
 /// The payload is over the limit.
 pub(crate) fn too_large(bytes: usize, bytes_max: usize) -> Refusal {
     rejected(format!("the payload has {bytes} bytes, over payload_bytes_max = {bytes_max}"))
+}
+
+/// The message cannot fit into the topic.
+pub(crate) fn over_limit(topic: &str, bytes: usize, limit: usize) -> Refusal {
+    let said =
+        format!("the message has {bytes} bytes and more, and max.message.bytes of the topic is {limit}");
+    rejected(sentence(&format!("topic \"{topic}\""), &said, LARGER))
 }
 
 /// The message cannot be encoded.
@@ -216,10 +241,32 @@ mod tests {
         assert_eq!(class(Conflict).0, InDoubt(Sink));
     }
 
+    /// F5: the cause is named, not its consequence.
+    #[test]
+    fn a_wrong_protocol_and_a_frozen_broker_are_told_apart() {
+        for text in [
+            "Disconnected: verify that security.protocol is correctly configured, broker might require SASL authentication",
+            "Disconnected: requesting ApiVersion: might be caused by incorrect security.protocol configuration (connecting to a SSL listener?)",
+        ] {
+            let (_, remedy) =
+                missing(Some((BrokerTransportFailure, text.to_owned())), OperationTimedOut, true);
+            assert!(remedy.starts_with("The likely cause is security.protocol"), "{remedy}");
+        }
+        let down = || Some((AllBrokersDown, "1/1 brokers are down".to_owned()));
+        assert_eq!(missing(down(), OperationTimedOut, true).1, PROTOCOL);
+        assert_eq!(missing(down(), OperationTimedOut, false).1, REACH);
+        let (said, remedy) = missing(None, OperationTimedOut, true);
+        assert!(
+            said.starts_with("it accepts connections but does not answer") && remedy.contains("frozen"),
+            "{said}"
+        );
+        assert!(missing(None, OperationTimedOut, false).0.starts_with("it does not answer"));
+    }
+
     #[test]
     fn an_outage_says_what_librdkafka_said_of_it() {
         let said = Some((Authentication, "SASL authentication failed".to_owned()));
-        let reason = away("kafka b:9092", said, OperationTimedOut).reason().to_string();
+        let reason = away("kafka b:9092", said, OperationTimedOut, true).reason().to_string();
         assert!(reason.starts_with("kafka b:9092: SASL authentication failed. Check"), "{reason}");
     }
 }

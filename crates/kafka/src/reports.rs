@@ -5,16 +5,18 @@ use std::time::Duration;
 use postrider_core::clock::Instant;
 use postrider_core::verdict::{Reason, Scope, Silence};
 use postrider_core::{Refusal, Verdict};
-use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use crate::client::{Report, Tag};
 use crate::generation::Place;
 use crate::partitions::Known;
 use crate::refusal::{self, Class};
-use crate::state::State;
+use crate::state::{SHARED, State};
 
-/// How long healthy partitions may answer before everything is purged because of one that failed.
+/// How long before the deadline a call hands over nothing more, so that whoever is healthy has answered by then.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
+/// How long healthy partitions may answer what is on its way to them when another one fails: purged, it would come twice.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long reports on what was purged are waited for: librdkafka owes them, but a call must end.
 const PURGE_PATIENCE: Duration = Duration::from_secs(3);
 /// Smaller batches would help no topic.
@@ -26,6 +28,8 @@ pub(crate) const BATCH_BYTES: usize = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Go,
+    /// Gives up what was not sent; what is on its way is answered.
+    PurgeQueue,
     Purge,
     Close,
 }
@@ -51,8 +55,7 @@ impl State {
         let generation = self.lines[line].generation.as_mut().filter(|one| one.number == number)?;
         let fatal = generation.inbox.is_fatal();
         if fatal {
-            // Queued messages may get no report otherwise.
-            generation.end_by(now).over = true;
+            generation.end_by(now + ANSWERS_WITHIN).over = true;
         }
         let Some(end) = &mut generation.end else { return Some(Deed::Go) };
         if generation.in_flight == 0 {
@@ -73,7 +76,8 @@ impl State {
         }
         let due = end.purge_at.is_some_and(|at| at <= now);
         if !due && !self.only_refusers_left(line) {
-            return Some(Deed::Go);
+            // A fatal producer sends nothing more of its queue and may not even report on it, but it still hears the answers.
+            return Some(if fatal { Deed::PurgeQueue } else { Deed::Go });
         }
         self.blame(line, now);
         Some(Deed::Purge)
@@ -174,15 +178,23 @@ impl State {
         (known.known_to, known.receipt_at, known.waits_since) = (generation.number, Some(now), now);
         if topic.suspects > 0 {
             topic.suspects -= 1;
-            if topic.suspects == 0 && !topic.culprit {
-                self.shrink_batches();
+            if topic.suspects == 0 && !topic.culprit && topic.home == SHARED {
+                let name = topic.name.clone();
+                self.shrink_batches(&name);
             }
         }
     }
 
     /// Nobody alone was too large, so together they were: batches become smaller, with the next producers.
-    fn shrink_batches(&mut self) {
+    fn shrink_batches(&mut self, topic: &str) {
         let bytes = (self.batch_bytes.unwrap_or(BATCH_BYTES) / 4).max(BATCH_BYTES_MIN);
+        tracing::warn!(
+            topic,
+            batch_bytes = bytes,
+            remedy = "Let this login read the topic's settings (DescribeConfigs), or set batch.size in [sink.properties] \
+                      to no more than its max.message.bytes",
+            "a topic takes less at once than a producer's batch: all batches become smaller"
+        );
         self.batch_bytes = Some(bytes);
         if let Some(shared) = self.lines.first_mut().and_then(|line| line.generation.as_mut()) {
             shared.end_when_idle();
@@ -197,7 +209,7 @@ impl State {
             return Refusal::Unknown(Silence::Purged);
         };
         let (alone, fatal) = (generation.alone, generation.inbox.fatal());
-        let end = generation.end_by(now + GRACE);
+        let end = generation.end_by(now + ANSWERS_WITHIN);
         end.over = true;
         if matches!(refusal::class(code).0, Class::Purged) {
             return match (end.silent.get(&place), fatal) {
@@ -225,7 +237,26 @@ impl State {
         // One of those that travelled together is to blame, and it is not known which: they come again, each alone.
         topic.culprit = false;
         topic.suspects += 1;
+        if topic.limit.bytes.is_some() {
+            // It takes less than it said.
+            self.ask_limit(place.0);
+        }
         Refusal::Unknown(Silence::Purged)
+    }
+
+    /// librdkafka did not take a message.
+    pub(crate) fn unsent(&mut self, topic: usize, error: &KafkaError) -> Refusal {
+        let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+        if matches!(code, Code::Fatal | Code::QueueFull) {
+            if let (Code::Fatal, Some(generation)) = (code, self.generation_of(topic)) {
+                generation.inbox.set_fatal(None);
+            }
+            return Refusal::Withheld;
+        }
+        if code != Code::MessageSizeTooLarge {
+            self.doubt(topic);
+        }
+        refusal::refusal(code, &format!("topic \"{}\"", self.topics[topic].name))
     }
 
     /// Hands a verdict to its call.

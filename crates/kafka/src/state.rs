@@ -10,15 +10,19 @@ use crate::client::Report;
 use crate::generation::{Generation, Line, Place};
 use crate::partitions::{Known, Topic};
 
+/// The line of all topics that are well and take our batches.
+pub(crate) const SHARED: usize = 0;
 /// Producers of topics that are in trouble, at most; the last of them is shared by those who come later.
 const OWN_LINES_MAX: usize = 4;
+/// The line of all topics that are well and take only smaller batches.
+pub(crate) const NARROW: usize = OWN_LINES_MAX + 1;
 
 #[derive(Default)]
 pub(crate) struct State {
     pub calls: Vec<Option<CallState>>,
     pub topics: Vec<Topic>,
     numbers: HashMap<Text, usize>,
-    /// The first is shared, each other belongs to a topic that is in trouble.
+    /// The first is shared, the last is that of topics with small limits, each other belongs to a topic that is in trouble.
     pub lines: Vec<Line>,
     pub broken: BrokenKeys,
     /// Counts what may let a waiting message go.
@@ -162,7 +166,7 @@ impl State {
 
     /// Gives a topic that is in trouble a line of its own, unless it has one.
     pub(crate) fn part(&mut self, topic: usize) {
-        if self.topics[topic].line == 0 {
+        if self.topics[topic].is_at_home() {
             let taken = |line: usize| self.topics.iter().any(|other| other.line == line);
             let line = (1..OWN_LINES_MAX).find(|line| !taken(*line)).unwrap_or(OWN_LINES_MAX);
             self.topics[topic].line = line;
@@ -178,13 +182,13 @@ impl State {
 
     /// Brings topics that are well again back to the shared line, and ends the lines that nobody uses.
     pub(crate) fn rejoin(&mut self, line: usize) {
-        if line == 0 {
+        if line == SHARED || line == NARROW {
             return;
         }
         let mut used = false;
         for topic in self.topics.iter_mut().filter(|topic| topic.line == line) {
             if topic.is_well() {
-                topic.line = 0;
+                topic.line = topic.home;
                 self.changes += 1;
             } else {
                 used = true;

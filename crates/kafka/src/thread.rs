@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use postrider_core::clock::Instant;
-use postrider_core::{Fault, limits};
+use postrider_core::{Fault, Refusal, Text, limits};
 use rdkafka::producer::{Producer, PurgeConfig};
 
 use crate::answer;
@@ -14,18 +14,24 @@ use crate::partitions::{Known, Partition};
 use crate::refusal;
 use crate::reports::Deed;
 use crate::sink::Shared;
-use crate::state::State;
+use crate::state::{NARROW, State};
 
 /// How long a producer's thread waits for an event before it looks whether its end has come.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A topic's partitions, or why nothing can be sent there.
+type Answer = Result<Vec<Partition>, Refusal>;
+
 /// A topic to be asked for, through the producer that its messages go through.
 struct Question {
     topic: usize,
+    name: Text,
     client: Arc<Client>,
     inbox: Arc<Inbox>,
+    /// What it takes is to be asked for, too.
+    limit: bool,
 }
 
 impl Shared {
@@ -33,8 +39,10 @@ impl Shared {
     pub(crate) fn open(self: &Arc<Self>, state: &mut State, line: usize) {
         let (number, alone) = state.next_generation(line);
         let inbox = Arc::new(Inbox::new(Arc::clone(&self.bell)));
-        state.lines[line].generation = Some(Generation::new(number, Arc::clone(&inbox), alone));
-        let (shared, batch_bytes) = (Arc::clone(self), state.batch_bytes);
+        let batch_bytes = state.batch_bytes_of(line);
+        let generation = Generation::new(number, Arc::clone(&inbox), alone);
+        state.lines[line].generation = Some(Generation { batch_bytes, ..generation });
+        let shared = Arc::clone(self);
         let started = start("postrider-kafka", move || {
             match shared.config.client(Arc::clone(&inbox), alone, batch_bytes) {
                 Ok(client) => tend(&shared, line, number, Arc::new(client), &inbox),
@@ -75,8 +83,11 @@ impl Shared {
         for topic in topics {
             let Some(generation) = state.generation_of(topic) else { continue };
             let Some(client) = generation.client.clone() else { continue };
-            questions.push(Question { topic, client, inbox: Arc::clone(&generation.inbox) });
-            state.topics[topic].asking = true;
+            let inbox = Arc::clone(&generation.inbox);
+            let known = &mut state.topics[topic];
+            known.asking = true;
+            let (name, limit) = (known.name.clone(), known.limit.asked_at.is_none() || known.home == NARROW);
+            questions.push(Question { topic, name, client, inbox, limit });
         }
         if questions.is_empty() {
             return;
@@ -85,9 +96,16 @@ impl Shared {
         let asked: Vec<usize> = questions.iter().map(|question| question.topic).collect();
         let shared = Arc::clone(self);
         let started = start("postrider-kafka-ask", move || {
+            let mut later = Vec::new();
             for question in questions {
-                shared.put(&question, until);
+                let answer = shared.put(&question, until);
+                if question.limit && answer.is_ok() {
+                    later.push((question, answer));
+                } else {
+                    shared.learn(&question, answer, None);
+                }
             }
+            shared.put_limits(later);
         });
         if let Err(error) = started {
             for topic in asked {
@@ -112,7 +130,7 @@ impl Shared {
         let (shared, said) = (Arc::clone(self), Arc::clone(&answer));
         start("postrider-kafka-ask", move || {
             let until = shared.clock.instant() + PATIENCE;
-            let _ = said.set(answer::cluster(&client, &inbox, &*shared.clock, until));
+            let _ = said.set(answer::cluster(&client, &inbox, &shared.config.brokers, &*shared.clock, until));
             shared.bell.ring();
         })
         .map_err(|error| {
@@ -126,13 +144,30 @@ impl Shared {
         }
     }
 
-    fn put(&self, question: &Question, until: Instant) {
-        let name = self.lock().topics[question.topic].name.clone();
-        let clock = &*self.clock;
-        let answer = answer::partitions(&question.client, &question.inbox, &name, clock, until);
+    fn put(&self, question: &Question, until: Instant) -> Answer {
+        let Question { client, inbox, name, .. } = question;
+        answer::partitions(client, inbox, &self.config.brokers, name, &*self.clock, until)
+    }
+
+    /// Asks what topics take, all in one question.
+    fn put_limits(&self, questions: Vec<(Question, Answer)>) {
+        if questions.is_empty() {
+            return;
+        }
+        let at = self.clock.instant();
+        let names: Vec<Text> = questions.iter().map(|(question, _)| question.name.clone()).collect();
+        let limits = self.config.batch_limits(&names);
+        for ((question, answer), limit) in questions.into_iter().zip(limits) {
+            self.learn(&question, answer, Some((limit, at)));
+        }
+    }
+
+    fn learn(&self, question: &Question, answer: Answer, limit: Option<(Option<usize>, Instant)>) {
         let mut state = self.lock();
-        let now = clock.instant();
-        state.learn(question.topic, answer, now);
+        if let Some((bytes, at)) = limit {
+            state.learn_limit(question.topic, bytes, at, self.config.batch_bytes());
+        }
+        state.learn(question.topic, answer, self.clock.instant());
         drop(state);
         self.bell.ring();
     }
@@ -154,7 +189,7 @@ impl Shared {
 }
 
 impl State {
-    fn learn(&mut self, topic: usize, answer: Result<Vec<Partition>, postrider_core::Refusal>, now: Instant) {
+    fn learn(&mut self, topic: usize, answer: Answer, now: Instant) {
         self.changes += 1;
         let topic = &mut self.topics[topic];
         topic.asking = false;
@@ -194,6 +229,7 @@ fn tend(shared: &Arc<Shared>, line: usize, number: u64, client: Arc<Client>, inb
         }
         match deed {
             Some(Deed::Go) => {}
+            Some(Deed::PurgeQueue) => client.purge(PurgeConfig::default().queue()),
             Some(Deed::Purge) => client.purge(PurgeConfig::default().queue().inflight()),
             Some(Deed::Close) | None => return,
         }

@@ -50,6 +50,22 @@ pub enum Provisioned {
     Found(Vec<Difference>),
 }
 
+/// Why topics were not provisioned.
+#[derive(Debug)]
+pub enum Unprovisioned {
+    /// The cluster did not answer.
+    Away(Fault),
+    /// It answered, and did not create one.
+    Refused {
+        /// Which.
+        topic: String,
+        /// What of it is at fault, as the configuration spells it, where that is known.
+        setting: Option<String>,
+        /// What it said.
+        fault: Fault,
+    },
+}
+
 /// Why a text is no name of a topic, by Kafka's own rules.
 ///
 /// ```
@@ -80,8 +96,8 @@ pub fn name_fault(name: &str) -> Option<String> {
 ///
 /// # Errors
 /// When the cluster does not answer, or refuses one.
-pub async fn provision(config: &KafkaConfig, topics: &[Topic]) -> Result<Vec<Provisioned>, Fault> {
-    let mut cluster = Cluster::ask(config)?;
+pub async fn provision(config: &KafkaConfig, topics: &[Topic]) -> Result<Vec<Provisioned>, Unprovisioned> {
+    let mut cluster = Cluster::ask(config).map_err(Unprovisioned::Away)?;
     let there: Vec<&str> =
         topics.iter().map(|topic| &*topic.name).filter(|name| cluster.topic(name).is_some()).collect();
     cluster.learn(&there).await;
@@ -146,7 +162,7 @@ impl Topic {
 }
 
 /// As the configuration spells it.
-fn shown_name(name: &str) -> &str {
+pub(crate) fn shown_name(name: &str) -> &str {
     match name {
         RETENTION => "retention",
         MIN_INSYNC => "min_insync_replicas",

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::output::{data, json, note};
 use crate::sinks::kafka;
 use crate::{layout, outbox};
@@ -39,8 +39,7 @@ pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
         return data(&format!("{}{}", outbox::migration_sql(config)?, kafka::migration_text(config)));
     }
     let mut done = outbox::migrate(config).await?;
-    let topics = kafka::migrate(config, &layout).await;
-    let (created, differences) = topics.map_err(|fault| Failure::new(Code::Broker, fault))?;
+    let (created, differences) = kafka::migrate(config, &layout).await?;
     done.extend(created);
     for difference in &differences {
         note(&format!("{difference}. {}", difference.remedy()));
@@ -48,6 +47,9 @@ pub(crate) async fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     if args.json {
         let differences = differences.iter().map(ToString::to_string).collect();
         return json(&Done { done, differences });
+    }
+    if done.is_empty() && !differences.is_empty() {
+        return data("Nothing is missing. What differs was left as it is.\n");
     }
     if done.is_empty() {
         return data("Everything is up to date.\n");

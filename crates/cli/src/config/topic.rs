@@ -13,6 +13,8 @@ use super::{Page, Sink, file};
 pub(crate) struct Topics {
     pub(crate) sink: Text,
     pub(crate) topics: Vec<Topic>,
+    /// Where they are, and their settings, by name.
+    pub(crate) places: BTreeMap<String, String>,
 }
 
 impl Page<'_> {
@@ -54,6 +56,8 @@ impl Page<'_> {
             ));
         }
         let settings = self.topic_settings(&topic)?;
+        let of_settings = topic.config.iter().map(|(name, value)| (name.clone(), self.at(value.span())));
+        let mut places: BTreeMap<String, String> = of_settings.collect();
         let mut topics = Vec::new();
         for name in &topic.names {
             let place = self.at(name.span());
@@ -64,6 +68,7 @@ impl Page<'_> {
                 let problem = format!("topic \"{}\" is there twice, first at {before}", name.get_ref());
                 return Err(Fault::new(place, problem, "Keep one of them"));
             }
+            places.insert(name.get_ref().clone(), place);
             topics.push(Topic {
                 name: name.get_ref().clone(),
                 partitions: topic.partitions,
@@ -71,7 +76,7 @@ impl Page<'_> {
                 settings: settings.clone(),
             });
         }
-        Ok(Topics { sink, topics })
+        Ok(Topics { sink, topics, places })
     }
 
     /// By Kafka's names.

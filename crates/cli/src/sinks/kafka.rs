@@ -5,10 +5,11 @@ use postrider_core::finding::Finding;
 use postrider_core::layout::{Layout, Order, property};
 use postrider_kafka::KafkaConfig;
 use postrider_kafka::check::{Used, check};
-use postrider_kafka::topics::{Difference, Provisioned, Topic, name_fault, provision};
+use postrider_kafka::topics::{Difference, Provisioned, Topic, Unprovisioned, name_fault, provision};
 
 use super::at;
-use crate::config::{Config, Sink};
+use crate::config::{Config, Sink, Topics};
+use crate::exit::{Code, Failure};
 use crate::settings;
 
 /// Whether a sink is one.
@@ -111,14 +112,16 @@ fn topics(sink: &Sink, config: &Config) -> Vec<Topic> {
 pub(crate) async fn migrate(
     config: &Config,
     layout: &Layout,
-) -> Result<(Vec<String>, Vec<Difference>), Fault> {
+) -> Result<(Vec<String>, Vec<Difference>), Failure> {
     let (mut done, mut differences) = (Vec::new(), Vec::new());
     for sink in config.sinks.iter().filter(|sink| is_kafka(sink)) {
         let topics = topics(sink, config);
         if topics.is_empty() {
             continue;
         }
-        for provisioned in provision(&self::config(sink, config, layout)?, &topics).await? {
+        let kafka = self::config(sink, config, layout).map_err(|fault| Failure::new(Code::Usage, fault))?;
+        let provisioned = provision(&kafka, &topics).await.map_err(|why| unprovisioned(sink, config, why))?;
+        for provisioned in provisioned {
             match provisioned {
                 Provisioned::Created(topic) => done.push(format!("created {topic}")),
                 Provisioned::Found(found) => differences.extend(found),
@@ -126,6 +129,23 @@ pub(crate) async fn migrate(
         }
     }
     Ok((done, differences))
+}
+
+/// What the cluster refuses is named at its line.
+fn unprovisioned(sink: &Sink, config: &Config, why: Unprovisioned) -> Failure {
+    match why {
+        Unprovisioned::Away(fault) => Failure::new(Code::Broker, fault),
+        Unprovisioned::Refused { topic, setting, fault } => {
+            let of_it = |topics: &&Topics| topics.sink == sink.name && topics.places.contains_key(&topic);
+            let places = config.topics.iter().find(of_it).map(|topics| &topics.places);
+            let place = places.and_then(|places| {
+                setting.as_ref().and_then(|setting| places.get(setting)).or_else(|| places.get(&topic))
+            });
+            let code = if setting.is_some() { Code::Usage } else { Code::Failed };
+            let place = place.unwrap_or(&fault.place);
+            Failure::new(code, Fault::new(place, &fault.problem, &fault.remedy))
+        }
+    }
 }
 
 /// The topics as comments of a migration, each with the command that creates it.
@@ -202,6 +222,22 @@ mod tests {
         assert!(refused.contains("Did you mean \"linger.ms\"?"), "{refused}");
         let refused = with("logistics", "[sink.properties]\n\"linger.ms\" = [1]").unwrap_err();
         assert!(refused.contains("neither a text"), "{refused}");
+    }
+
+    /// F5: a value that cannot be is refused at its own line, and a wait that would outlast the deadline.
+    #[test]
+    fn a_value_that_cannot_be_names_its_line() {
+        for (line, expected) in [
+            ("\"linger.ms\" = \"abc\"", "linger.ms"),
+            ("\"compression.type\" = \"brotli\"", "brotli"),
+            ("\"ssl.ca.location\" = \"/nowhere/ca.pem\"", "cannot be read"),
+            ("\"queue.buffering.max.ms\" = 31000", "publish_deadline = \"30s\""),
+        ] {
+            let refused =
+                with("native", &format!("[sink.properties]\n\"client.id\" = \"r\"\n{line}")).unwrap_err();
+            assert!(refused.starts_with("postrider.toml:9: sink \"k\": property"), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
+        }
     }
 
     /// F2: where every route there has no order, what order needs may be set.

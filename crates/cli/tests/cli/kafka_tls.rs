@@ -177,14 +177,16 @@ fn a_wrong_password_over_tls_is_named() {
 #[test]
 fn another_protocol_than_the_brokers_is_named() {
     refused("plain", &[("security.protocol", "ssl"), ("ssl.ca.location", "ca.pem")], &["security.protocol"]);
-    refused("secure", &[], &["security.protocol"]);
+    refused("secure", &[], &["The likely cause is security.protocol"]);
+    refused("login", &[], &["The likely cause is security.protocol"]);
 }
 
 /// F5: a file that is not there is a fault of the configuration.
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let world = world("secure", "any", &[("security.protocol", "ssl"), ("ssl.ca.location", "nowhere.pem")]);
-    world
-        .run(&["check"])
-        .failed(2, &["postrider.toml:6", "ssl.ca.location", "Correct the sink's properties"]);
+    world.run(&["check"]).failed(
+        2,
+        &["postrider.toml:", "\"ssl.ca.location\": \"nowhere.pem\" cannot be read", "Correct the path"],
+    );
 }

@@ -64,7 +64,7 @@ fn b16_topics_are_created_and_what_differs_is_named() {
     ] {
         assert!(migrate.stderr.contains(&part), "{part}: {}", migrate.stderr);
     }
-    migrate.ok();
+    assert_eq!(migrate.ok(), "Nothing is missing. What differs was left as it is.\n");
     let check = world.run(&["check"]);
     assert_eq!(check.code, 5, "{}", check.stderr);
     assert!(check.stderr.contains("partitions is 3, and 4 is configured"), "{}", check.stderr);
@@ -81,6 +81,17 @@ fn b16_min_insync_above_the_replication_is_refused() {
     world
         .run(&["migrate"])
         .failed(2, &["postrider.toml:7", "min_insync_replicas = 2 is above replication = 1"]);
+}
+
+/// B16, F5: what the broker does not take is a fault of the configuration, with the setting's name and line.
+#[test]
+fn b16_what_the_broker_refuses_to_create_is_named_at_its_line() {
+    let name = topic_name("unfit");
+    let settings = "[topic.config]\n\"segment.ms\" = 600000\n\"cleanup.policy\" = \"shred\"\n";
+    let unfit = world(&kafka(), &format!("[[topic]]\nnames = [\"{name}\"]\n{settings}"));
+    unfit.run(&["migrate"]).failed(2, &["postrider.toml:10", "cleanup.policy", "Correct"]);
+    let unfit = world(&kafka(), &format!("[[topic]]\nnames = [\"{name}\"]\nreplication = 9\n"));
+    unfit.run(&["migrate"]).failed(2, &["postrider.toml:7", "replication", "The cluster has 1 broker"]);
 }
 
 /// F5: a broker that is not there is exit code 4, with where it was looked for.

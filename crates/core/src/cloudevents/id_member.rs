@@ -30,7 +30,7 @@ pub(crate) fn add(name: &str, envelope: &Envelope, out: &mut Vec<u8>) -> Result<
     let found = reader
         .deserialize_map(Members { name, id: &envelope.id })
         .and_then(|found| reader.end().map(|()| found))
-        .map_err(|error| refused(format!("is no JSON object ({})", json::place(&error))))?;
+        .map_err(|error| refused(no_object(text, &error)))?;
     if found.other {
         return Err(refused(format!("has another value under \"{name}\" already")));
     }
@@ -49,6 +49,19 @@ pub(crate) fn add(name: &str, envelope: &Envelope, out: &mut Vec<u8>) -> Result<
     }
     out.extend_from_slice(&data[inside..]);
     Ok(true)
+}
+
+/// Why it is none: of another kind, or broken.
+fn no_object(text: &str, error: &serde_json::Error) -> String {
+    let kind = match text.trim_start().bytes().next() {
+        Some(b'[') => "an array",
+        Some(b'"') => "a text",
+        Some(b'-' | b'0'..=b'9') => "a number",
+        Some(b't' | b'f' | b'n') => "a single value",
+        None => "empty",
+        _ => return format!("is no JSON object ({})", json::place(error)),
+    };
+    format!("is {kind}, no JSON object")
 }
 
 struct Found {
@@ -159,10 +172,11 @@ mod tests {
     #[test]
     fn what_cannot_carry_it_is_refused() {
         for (data, expected) in [
-            ("[\"secret\"]", "no JSON object"),
-            ("\"secret\"", "no JSON object"),
-            ("", "no JSON object"),
-            ("{\"secret\":1", "no JSON object"),
+            ("[\"secret\"]", "is an array, no JSON object"),
+            ("\"secret\"", "is a text, no JSON object"),
+            (" 7", "is a number, no JSON object"),
+            ("", "is empty, no JSON object"),
+            ("{\"secret\":1", "no JSON object (it ends too early, at line 1"),
             ("{} \"secret\"", "no JSON object"),
             ("{\"messageId\":\"secret\"}", "another value under \"messageId\""),
             ("{\"messageId\":null}", "another value"),

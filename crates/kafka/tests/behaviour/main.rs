@@ -4,6 +4,7 @@
 
 #[path = "../world/clock.rs"]
 mod clock;
+mod company;
 mod fatal;
 mod faults;
 mod grow;
