@@ -3,11 +3,13 @@
 mod kafka;
 mod load;
 mod measure;
+mod mysql;
 mod peak;
 mod postgres;
 mod process;
 mod sqlite;
 mod table;
+mod watch;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -25,6 +27,7 @@ Usage: cargo xtask bench [--quick] [ROAD [NAME...]]
 
   sqlite    cursor, lease, append, memory
   postgres  cursor, lease, hold, slices, memory, idle, append; on a server of its own, which goes when it is done
+  mysql     cursor, lease, hold, slices, memory; on a MariaDB of its own
   kafka     PostgreSQL → Kafka: cursor, hot, lease, hold, latency, memory; on servers of their own
   --quick   a tenth of the rows; what it prints is a hint, not a result
   Without a name everything is measured.
@@ -35,9 +38,10 @@ Exit codes: 0 everything required holds; 1 something does not; 2 it could not be
 /// Measures one road.
 type Measure = fn(bool, &dyn Fn(&str) -> bool, &mut Report) -> Outcome<()>;
 
-const ROADS: [(&str, &[&str], Measure); 3] = [
+const ROADS: [(&str, &[&str], Measure); 4] = [
     ("sqlite", sqlite::NAMES, sqlite::measure),
     ("postgres", postgres::NAMES, postgres::measure),
+    ("mysql", mysql::NAMES, mysql::measure),
     ("kafka", kafka::NAMES, kafka::measure),
 ];
 

@@ -27,8 +27,18 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, String> {
     Ok(report.close())
 }
 
-/// The programs that it starts servers of.
+/// The programs that it starts servers of: those of one road, or of all.
 fn fetch(session: &mut Session, args: &[String]) -> Result<(), String> {
-    session.fetch(Service::Postgres)?;
-    if args.iter().any(|arg| arg == "postgres") { Ok(()) } else { session.fetch(Service::Kafka) }
+    let road = |name: &str| args.iter().any(|arg| arg == name);
+    let all = !["postgres", "mysql", "kafka"].into_iter().any(road);
+    for (service, wanted) in [
+        (Service::Postgres, road("postgres") || road("kafka")),
+        (Service::Mariadb, road("mysql")),
+        (Service::Kafka, road("kafka")),
+    ] {
+        if all || wanted {
+            session.fetch(service)?;
+        }
+    }
+    Ok(())
 }

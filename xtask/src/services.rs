@@ -7,6 +7,7 @@ mod kafka;
 mod kafka_node;
 mod launch;
 mod mysql;
+mod mysql_node;
 mod port;
 mod postgres;
 #[cfg_attr(not(test), allow(dead_code, reason = "shared with crates/servers, which uses the rest"))]
@@ -40,6 +41,7 @@ pub(crate) enum Service {
     Kafka,
     Redis,
     Mariadb,
+    Mariadb10,
     Mysql,
 }
 
@@ -47,14 +49,18 @@ impl Service {
     /// What no run of the tests can do without.
     pub(crate) const NEEDED: [Self; 3] = [Self::Postgres, Self::Kafka, Self::Mariadb];
 
+    /// What the tests use where it is there.
+    pub(crate) const OPTIONAL: [Self; 3] = [Self::Postgres15, Self::Pgbouncer, Self::Mysql];
+
     /// In the order in which they can be started.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Postgres,
         Self::Postgres15,
         Self::Pgbouncer,
         Self::Kafka,
         Self::Redis,
         Self::Mariadb,
+        Self::Mariadb10,
         Self::Mysql,
     ];
 
@@ -66,6 +72,7 @@ impl Service {
             Self::Kafka => "kafka",
             Self::Redis => "redis",
             Self::Mariadb => "mariadb",
+            Self::Mariadb10 => "mariadb10",
             Self::Mysql => "mysql",
         }
     }
@@ -79,6 +86,7 @@ impl Service {
             Self::Kafka => kafka::BROKERS,
             Self::Redis => redis::URL,
             Self::Mariadb => mysql::MARIADB_URL,
+            Self::Mariadb10 => mysql::MARIADB10_URL,
             Self::Mysql => mysql::MYSQL_URL,
         }
     }
@@ -91,8 +99,8 @@ impl Service {
             Self::Pgbouncer => fetch::is_there("/usr/sbin/pgbouncer"),
             // Half a gigabyte is fetched by whoever asks for it only.
             Self::Mysql => false,
-            // No test needs it yet.
-            Self::Redis => false,
+            // No test needs them: `mariadb` is of this version already.
+            Self::Redis | Self::Mariadb10 => false,
         }
     }
 
@@ -108,6 +116,7 @@ impl Service {
             Self::Kafka => kafka::start(place),
             Self::Redis => redis::start(place),
             Self::Mariadb => mysql::start_mariadb(place),
+            Self::Mariadb10 => mysql::start_mariadb10(place),
             Self::Mysql => mysql::start_mysql(place),
         }
     }
@@ -120,6 +129,12 @@ impl Service {
         }
         if self == Self::Kafka && std::env::var_os(kafka_node::JARS).is_none() {
             env.set(kafka_node::JARS, kafka::jars(fetched)?.to_string_lossy());
+        }
+        if self == Self::Mariadb && std::env::var_os(mysql_node::MARIADB_BASE).is_none() {
+            env.set(mysql_node::MARIADB_BASE, mysql::mariadb(fetched)?.to_string_lossy());
+        }
+        if self == Self::Mysql && std::env::var_os(mysql_node::MYSQL_BASE).is_none() {
+            env.set(mysql_node::MYSQL_BASE, mysql::mysql(fetched)?.to_string_lossy());
         }
         Ok(env)
     }

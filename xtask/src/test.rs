@@ -47,10 +47,7 @@ pub(crate) fn serve(report: &mut Report, wanted: impl Fn(Service) -> bool) -> Op
     };
     report.step("services", needed).then_some(())?;
     let mut session = session?;
-    for service in [Service::Postgres15, Service::Pgbouncer, Service::Mysql]
-        .into_iter()
-        .filter(|service| wanted(*service))
-    {
+    for service in Service::OPTIONAL.into_iter().filter(|service| wanted(*service)) {
         // What cannot be had is said, and is no fault of the code: its tests say that they did nothing.
         if let Err(problem) = session.bring(service) {
             println!("    {}: {problem}", service.name());

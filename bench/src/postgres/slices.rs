@@ -1,11 +1,9 @@
 //! Whether the end of a long backlog goes as fast as its beginning.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use postrider_core::clock::{Clock, Instant};
 use postrider_file::NullSink;
-use postrider_relay::{Observer, Step, Stop, SystemClock};
+use postrider_relay::Stop;
 use tokio::runtime::Runtime;
 use tokio_postgres::Client;
 
@@ -18,10 +16,7 @@ use crate::Outcome;
 use crate::load::failed;
 use crate::measure::median;
 use crate::table::{Report, print};
-
-/// What the issue asks of the last slice, against the first.
-const AT_LEAST: f64 = 0.9;
-const SLICES: usize = 10;
+use crate::watch::{AT_LEAST, SLICES, Watch};
 
 /// Each way, with a gap at the bottom, and with a reader elsewhere whose snapshot is as old as the backlog.
 pub(crate) fn slices(server: &Server, scale: &Scale, report: &mut Report) -> Outcome<()> {
@@ -37,9 +32,10 @@ pub(crate) fn slices(server: &Server, scale: &Scale, report: &mut Report) -> Out
             for _ in 0..scale.slices_runs {
                 let spans = drain(&outbox, retained, pending, with_reader)?;
                 ratios.push(spans[0] / spans[SLICES - 1]);
-                rates.push((pending / SLICES) as f64 / spans[SLICES - 1]);
+                rates = spans.iter().map(|span| (pending / SLICES) as f64 / span).collect();
             }
-            let beside = format!("{:.0} entries/s at the end", median(rates.into_iter()));
+            let rates: Vec<String> = rates.iter().map(|rate| format!("{:.1}", rate / 1e3)).collect();
+            let beside = format!("thousands of entries/s: {}", rates.join(" "));
             report.reached(&format!("{}{name}", kind.name()), median(ratios.into_iter()), AT_LEAST, &beside);
         }
     }
@@ -55,17 +51,10 @@ fn drain(outbox: &Outbox<'_>, retained: usize, pending: usize, with_reader: bool
         .then(|| Elsewhere::connect(&runtime, outbox, "begin isolation level repeatable read; select 1"))
         .transpose()?;
     let (stop, sink) = (Stop::new(), Arc::new(NullSink::default()));
-    let watch = Arc::new(Watch {
-        clock: SystemClock::new(),
-        stop: stop.clone(),
-        slice: pending / SLICES,
-        published: AtomicUsize::new(0),
-        marks: Mutex::default(),
-    });
+    let watch = Arc::new(Watch::new(&stop, pending));
     let relay = runtime.block_on(open(outbox, &sink, watch.clone(), |_| {}))?;
     runtime.block_on(relay.run(&stop)).map_err(|fault| failed(&fault))?;
-    let marks = watch.marks.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(marks.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64()).collect())
+    Ok(watch.spans())
 }
 
 /// A connection with an open transaction.
@@ -90,28 +79,5 @@ impl Drop for Elsewhere<'_> {
     /// Whoever empties the table next need not wait for it.
     fn drop(&mut self) {
         let _ = self.run("rollback");
-    }
-}
-
-/// Notes when each slice was published, and stops the relay behind the last.
-struct Watch {
-    clock: SystemClock,
-    stop: Stop,
-    slice: usize,
-    published: AtomicUsize,
-    marks: Mutex<Vec<Instant>>,
-}
-
-impl Observer for Watch {
-    fn saw(&self, step: &Step<'_>) {
-        let Step::Published { .. } = step else { return };
-        let before = self.published.fetch_add(1, Ordering::Relaxed);
-        if before == 0 || (before + 1).is_multiple_of(self.slice) {
-            let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-            marks.push(self.clock.instant());
-            if marks.len() > SLICES {
-                self.stop.stop();
-            }
-        }
     }
 }

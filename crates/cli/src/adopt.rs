@@ -120,8 +120,17 @@ fn could_be(table: &Described, tables: &[Described]) -> bool {
     !is_side && !table.name.starts_with("postrider_") && columns::Found::of(table).is_outbox()
 }
 
+/// A table's name as [`Named::parse`] takes it.
+fn typed(table: &Described) -> String {
+    let part = |name: &str| match name.contains(['.', '"', ' ']) {
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => name.to_owned(),
+    };
+    format!("{}.{}", part(&table.schema), part(&table.name))
+}
+
 fn several(tables: &[&Described]) -> Failure {
-    let names: Vec<String> = tables.iter().map(|table| format!("{}.{}", table.schema, table.name)).collect();
+    let names: Vec<String> = tables.iter().map(|table| typed(table)).collect();
     Failure::usage(
         "init --from",
         format!("several tables could be the outbox: {}", names.join(", ")),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use postrider_core::breaker::Circuit;
 use postrider_core::source::SourceError;
 use postrider_core::verdict::Scope;
-use postrider_core::{EntryId, Refusal, Settlement, limits};
+use postrider_core::{EntryId, Layout, Refusal, Settlement, limits};
 use postrider_relay::{Observer, Step};
 use tracing::{debug, error, info, warn};
 use tracing_subscriber::EnvFilter;
@@ -48,12 +48,15 @@ pub(crate) struct Steps {
     outage: Outage,
     /// Without one, every failure is told.
     clock: Option<SharedClock>,
+    /// Where dead letters are written down, where the layout has a table for them.
+    letters: Option<String>,
 }
 
 impl Steps {
     /// For whoever waits for the relay's end, or for nobody.
-    pub(crate) fn new(awaited: bool, clock: &SharedClock) -> Self {
-        Self { awaited, clock: Some(clock.clone()), ..Self::default() }
+    pub(crate) fn new(awaited: bool, clock: &SharedClock, layout: &Layout) -> Self {
+        let letters = layout.sides.dead.as_ref().map(|table| table.name.to_string());
+        Self { awaited, clock: Some(clock.clone()), letters, ..Self::default() }
     }
 
     /// Whether something is news: nobody has said it of an entry that still waits.
@@ -90,8 +93,12 @@ impl Steps {
     /// Said at once, then ever more rarely: it is tried again every few seconds, for as long as it takes.
     fn away(&self, error: &SourceError) {
         let text = shown(error, limits::REASON_CHARS_MAX);
+        let fault = match error {
+            SourceError::Unfit(fault) => Some(shown(&fault.problem, limits::REASON_CHARS_MAX)),
+            _ => None,
+        };
         let lasted = match &self.clock {
-            Some(clock) => self.outage.tells(&text, clock.instant()),
+            Some(clock) => self.outage.tells(&text, fault.as_deref(), clock.instant()),
             None => Some(Duration::ZERO),
         };
         let Some(lasted) = lasted else { return };
@@ -103,6 +110,20 @@ impl Steps {
             _ => {
                 warn!(error = %text, away_for, "the database cannot be used now: nothing is lost, and it is tried again until it can")
             }
+        }
+    }
+}
+
+impl Steps {
+    /// What was away is back; where somebody had to mend something, it is said what.
+    fn back(&self) {
+        let over = self.clock.as_ref().and_then(|clock| self.outage.ends(clock.instant()));
+        let away_for = over.as_ref().map(|over| span(over.lasted));
+        match over.map(|over| over.mended.join("; ")).filter(|mended| !mended.is_empty()) {
+            Some(mended) => {
+                warn!(away_for, mended, "the outbox can be used again: what was wrong with it is mended")
+            }
+            None => warn!(away_for, "the database answers again"),
         }
     }
 }
@@ -130,7 +151,14 @@ impl Observer for Steps {
             Step::Buried { entry, reason } => {
                 let (event, r#type) = (&entry.envelope.id, &entry.envelope.event_type);
                 let reason = shown(reason, limits::REASON_CHARS_MAX);
-                error!(id = %logged(&entry.id), event = %logged(event), r#type = %logged(r#type), reason, "dead: given up until it is revived");
+                let (id, event, r#type) = (logged(&entry.id), logged(event), logged(r#type));
+                match &self.letters {
+                    // A net has caught it (A10).
+                    Some(table) => {
+                        warn!(%id, %event, %r#type, reason, table, "dead letter: given up until it is revived");
+                    }
+                    None => error!(%id, %event, %r#type, reason, "dead: given up until it is revived"),
+                }
             }
             Step::Circuit { sink, topic, circuit, reason } => {
                 let opens = self.opens(sink, *topic, *circuit);
@@ -161,11 +189,7 @@ impl Observer for Steps {
             Step::Standby(false) => info!("this relay holds the lease"),
             Step::Fenced { entries } => warn!(entries, "a claim was lost to another relay"),
             Step::SourceAway { error, .. } => self.away(error),
-            Step::SourceBack => {
-                let ended = self.clock.as_ref().and_then(|clock| self.outage.ends(clock.instant()));
-                let away_for = ended.map(span);
-                warn!(away_for, "the database answers again");
-            }
+            Step::SourceBack => self.back(),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn tell(failure: &Failure) {
     let Some(fault) = &failure.fault else { return };
     let text = fault.to_string();
-    let stop = if text.ends_with(['.', '!', '?', '`', ':']) { "" } else { "." };
+    let stop = if text.ends_with(['.', '!', '?', '`', ':', ';']) { "" } else { "." };
     note(&format!("error: {}{stop}", one_paragraph(&text)));
 }
 

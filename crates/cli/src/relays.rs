@@ -67,7 +67,13 @@ pub(crate) fn pairs(
         let circuits = circuits(reported);
         pairs.extend(circuits.iter().map(|tripped| ("circuit", circuit(tripped, now))));
         if *full && !is_silent(reported) {
-            pairs.push(("full", full_up(culprit, !circuits.is_empty())));
+            let away = match trouble {
+                _ if !circuits.is_empty() => Some(AWAY),
+                // A partition has no circuit of its own: what is wrong with it is the last error.
+                Some(_) => Some(IN_TROUBLE),
+                None => None,
+            };
+            pairs.push(("full", full_up(culprit, away)));
         }
         pairs.extend(trouble.as_ref().map(|trouble| {
             ("error", format!("{} ({} ago)", trouble.reason, span(whole(age(trouble.at, now)))))
@@ -132,15 +138,20 @@ fn relay(reported: &Reported) -> String {
     }
 }
 
+/// What to do where a circuit is open.
+pub(crate) const AWAY: &str = "bring back the broker or topic that is away";
+const IN_TROUBLE: &str =
+    "mend what the error says, or, where a dead entry holds its key, revive, bury or prune it";
+
 /// Why nothing further is read, and what to do about it. What is `away` goes before a key: it holds many of them.
-pub(crate) fn full_up(culprit: Option<&(Key, u64)>, away: bool) -> String {
+pub(crate) fn full_up(culprit: Option<&(Key, u64)>, away: Option<&'static str>) -> String {
     let behind = culprit
         .map(|(key, held)| format!(", {} of them behind key {}", count(*held), shown(key, CELL_CHARS_MAX)));
-    let verb = match culprit {
-        _ if away => "bring back the broker or topic that is away",
+    let of_key = match culprit {
         Some(_) => "revive, bury or prune that key's entries",
         None => "revive, bury or prune what is held back, or bring back the topic that is away",
     };
+    let verb = away.unwrap_or(of_key);
     format!(
         "nothing further is read: the limit of parked entries is reached{}; {verb}",
         behind.unwrap_or_default()
@@ -265,11 +276,20 @@ mod tests {
             "{}",
             said.1
         );
-        assert!(full_up(None, false).contains("is reached; revive"));
-        let said = full_up(Some(&culprit), true);
-        assert!(
-            said.contains("behind key") && said.ends_with("; bring back the broker or topic that is away")
-        );
+        assert!(full_up(None, None).contains("is reached; revive"));
+        full.report.trouble = Some(Trouble { reason: "partition 2 has no leader".into(), at: NOON });
+        let said =
+            pairs(Some("one"), Order::Key, Some(&culprit), std::slice::from_ref(&full), NOON).remove(1);
+        assert!(said.1.contains("behind key") && said.1.contains("; mend what the error says"), "{}", said.1);
+        full.report.circuits.push(Tripped {
+            sink: "kafka".into(),
+            topic: None,
+            circuit: breaker::Circuit::Open,
+            since: NOON,
+        });
+        let said =
+            pairs(Some("one"), Order::Key, Some(&culprit), std::slice::from_ref(&full), NOON).remove(2);
+        assert!(said.1.ends_with("; bring back the broker or topic that is away"), "{}", said.1);
         assert!(lines(std::slice::from_ref(&full))[0].full);
     }
 

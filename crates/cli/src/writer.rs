@@ -20,6 +20,7 @@ pub(crate) struct Writer {
 enum Inner {
     Sqlite(Box<sqlite::Writer>),
     Postgres(Box<postrider_postgres::Writer>),
+    Mysql(Box<postrider_mysql::Writer>),
 }
 
 /// What the outbox takes.
@@ -41,14 +42,8 @@ impl Writer {
                 (settings.layout.names, Inner::Postgres(Box::new(writer)))
             }
             Database::Mysql(settings) => {
-                return Err(Failure::usage(
-                    &config.outbox.place,
-                    "append is not in this build yet on MySQL and MariaDB",
-                    format!(
-                        "Insert the row by SQL, into table \"{}\", in the transaction that it belongs to",
-                        settings.layout.table
-                    ),
-                ));
+                let writer = postrider_mysql::Writer::open(&settings).await.map_err(failure)?;
+                (settings.layout.names, Inner::Mysql(Box::new(writer)))
             }
         };
         Ok(Self { rules: Rules { names, payload_bytes_max }, inner })
@@ -59,6 +54,7 @@ impl Writer {
         match &mut self.inner {
             Inner::Sqlite(writer) => writer.append_all(envelopes),
             Inner::Postgres(writer) => writer.append_all(envelopes).await.map_err(failure),
+            Inner::Mysql(writer) => writer.append_all(envelopes).await.map_err(failure),
         }
     }
 
@@ -67,6 +63,7 @@ impl Writer {
         match &mut self.inner {
             Inner::Sqlite(writer) => writer.append_once(envelope, key),
             Inner::Postgres(writer) => writer.append_once(envelope, key).await.map_err(failure),
+            Inner::Mysql(writer) => writer.append_once(envelope, key).await.map_err(failure),
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod judge;
 pub mod key;
 pub mod layout;
 pub mod limits;
+pub mod lock;
 pub mod name;
 pub mod nearest;
 pub mod plan;

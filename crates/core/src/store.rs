@@ -109,6 +109,26 @@ pub struct Depth {
     pub culprit: Option<(Key, u64)>,
 }
 
+impl Depth {
+    /// Of what a cursor's database counts, each by its word: rows behind the position and before it, and of these those that are
+    /// exceptions, in somebody's hands, parked with their kind, or were passed before they were committed.
+    pub fn of_cursor(count: impl Fn(&str) -> u64) -> Self {
+        let plain_behind = count("behind").saturating_sub(count("exceptions behind"));
+        let plain_before = count("before").saturating_sub(count("exceptions before"));
+        let held_behind = count("leased") + count("ranged behind");
+        Self {
+            pending: plain_behind.saturating_sub(held_behind) + count("due") + count("passed"),
+            waiting: count("waiting"),
+            parked: count("parked") + count("ranged") + count("ranged behind"),
+            leased: count("leased") + count("again"),
+            dead: count("dead"),
+            published: plain_before.saturating_sub(count("ranged") + count("passed") + count("again before")),
+            gaps_open: count("gap ids").saturating_sub(count("gap rows")),
+            ..Self::default()
+        }
+    }
+}
+
 /// Which entries; everything given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {

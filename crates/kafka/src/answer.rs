@@ -11,8 +11,9 @@ use rdkafka::metadata::{Metadata, MetadataPartition};
 use rdkafka::producer::Producer;
 
 use crate::client::{Client, Inbox};
+use crate::config::KafkaConfig;
 use crate::partitions::Partition;
-use crate::refusal;
+use crate::{certificate, refusal};
 
 /// One question: librdkafka blocks for so long, so that we look up now and then.
 const STEP: Duration = Duration::from_millis(500);
@@ -26,7 +27,7 @@ const CREATION: Duration = Duration::from_secs(1);
 pub(crate) fn partitions(
     client: &Client,
     inbox: &Inbox,
-    brokers: &str,
+    config: &KafkaConfig,
     topic: &Text,
     clock: &dyn Clock,
     until: Instant,
@@ -34,8 +35,8 @@ pub(crate) fn partitions(
     let place = format!("topic \"{topic}\"");
     let asked = clock.instant();
     loop {
-        let metadata = metadata(client, inbox, Some(topic), clock, until)
-            .map_err(|code| refusal::away("kafka", inbox.said(), code, accepts(brokers)))?;
+        let metadata =
+            metadata(client, inbox, Some(topic), clock, until).map_err(|code| away(config, inbox, code))?;
         let found = metadata.topics().first();
         let said = found.and_then(|found| found.error()).map(Code::from);
         let partitions = found.map(|found| found.partitions()).unwrap_or_default();
@@ -58,17 +59,28 @@ pub(crate) fn partitions(
 pub(crate) fn cluster(
     client: &Client,
     inbox: &Inbox,
-    brokers: &str,
+    config: &KafkaConfig,
     clock: &dyn Clock,
     until: Instant,
 ) -> Result<(), (String, &'static str)> {
-    metadata(client, inbox, None, clock, until)
-        .map(drop)
-        .map_err(|code| refusal::missing(inbox.said(), code, accepts(brokers)))
+    metadata(client, inbox, None, clock, until).map(drop).map_err(|code| missing(config, inbox, code))
+}
+
+/// What is wrong with a cluster that did not answer, and what to do about it; blocks.
+pub(crate) fn missing(config: &KafkaConfig, inbox: &Inbox, code: Code) -> (String, &'static str) {
+    let said = inbox.said();
+    let is_doubted = said.as_ref().is_some_and(|(_, text)| certificate::is_doubted(text));
+    let doubt = if is_doubted { config.doubt() } else { None };
+    refusal::missing(said, code, accepts(&config.brokers), doubt)
+}
+
+fn away(config: &KafkaConfig, inbox: &Inbox, code: Code) -> Refusal {
+    let (said, remedy) = missing(config, inbox, code);
+    refusal::busy(Scope::Sink, "kafka", &said, remedy)
 }
 
 /// Whether one of the brokers takes a connection: a frozen one does, and then says nothing.
-pub(crate) fn accepts(brokers: &str) -> bool {
+fn accepts(brokers: &str) -> bool {
     const WITHIN: Duration = Duration::from_millis(500);
     let addresses = brokers.split(',').filter_map(|broker| broker.trim().to_socket_addrs().ok()).flatten();
     addresses.take(3).any(|address| TcpStream::connect_timeout(&address, WITHIN).is_ok())

@@ -33,6 +33,8 @@ pub(crate) struct Tag {
 pub(crate) struct Inbox {
     reports: Mutex<Vec<Report>>,
     said: Mutex<Option<(RDKafkaErrorCode, String)>>,
+    /// Something is said: asked with every receipt, so that the lock is taken only then.
+    has_said: AtomicBool,
     is_fatal: AtomicBool,
     fatal: Mutex<Option<(RDKafkaErrorCode, String)>>,
     bell: Arc<Bell>,
@@ -96,7 +98,11 @@ impl Inbox {
 
     /// The cluster works: what was said before is over.
     pub(crate) fn forget(&self) {
-        *lock(&self.said) = None;
+        if self.has_said.load(Ordering::SeqCst) {
+            let mut said = lock(&self.said);
+            self.has_said.store(false, Ordering::SeqCst);
+            *said = None;
+        }
     }
 
     fn hear(&self, code: RDKafkaErrorCode, text: &str) {
@@ -111,6 +117,7 @@ impl Inbox {
             return;
         }
         *said = Some((code, text.to_owned()));
+        self.has_said.store(true, Ordering::SeqCst);
     }
 }
 
@@ -168,5 +175,9 @@ mod tests {
         inbox.hear(RDKafkaErrorCode::Authentication, "SASL authentication failed");
         inbox.hear(RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down");
         assert!(inbox.said().is_some_and(|(_, text)| text.starts_with("SASL")));
+        inbox.forget();
+        assert_eq!(inbox.said(), None);
+        inbox.hear(RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down");
+        assert!(inbox.said().is_some());
     }
 }

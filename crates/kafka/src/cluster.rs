@@ -13,10 +13,10 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
+use crate::answer;
 use crate::client::{Context, Inbox};
 use crate::config::KafkaConfig;
 use crate::topics::{Topic, Unprovisioned, shown_name};
-use crate::{answer, refusal};
 
 /// One question. Whatever has to be known is asked in two of them, one after the other, however many topics there are.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -27,6 +27,7 @@ const CREATED_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Cluster {
     admin: AdminClient<Context>,
     inbox: Arc<Inbox>,
+    config: KafkaConfig,
     place: String,
     brokers: Vec<i32>,
     topics: BTreeMap<String, Vec<Partition>>,
@@ -56,6 +57,7 @@ impl Cluster {
         let mut cluster = Self {
             admin,
             inbox,
+            config: config.clone(),
             place: config.place(),
             brokers: Vec::new(),
             topics: BTreeMap::new(),
@@ -217,8 +219,7 @@ impl Cluster {
 
     /// Why there was no answer; what librdkafka said of the connection says more than its error.
     fn away(&self, error: KafkaError) -> Fault {
-        let brokers = self.place.trim_start_matches("kafka ");
-        let (said, remedy) = refusal::missing(self.inbox.said(), code(error), answer::accepts(brokers));
+        let (said, remedy) = answer::missing(&self.config, &self.inbox, code(error));
         Fault::new(&self.place, said, remedy)
     }
 }

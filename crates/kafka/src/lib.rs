@@ -7,6 +7,7 @@
 mod answer;
 mod bell;
 mod call;
+mod certificate;
 pub mod check;
 mod client;
 mod cluster;

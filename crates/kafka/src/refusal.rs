@@ -5,6 +5,8 @@ use postrider_core::cloudevents::Malformed;
 use postrider_core::verdict::{Reason, Rejection, Scope, Silence};
 use rdkafka::error::RDKafkaErrorCode::{self as Code, *};
 
+use crate::certificate::Doubt;
+
 /// What an error code means for a message that it came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -29,6 +31,9 @@ const CREATE: &str = "Create the topic, or let `postrider migrate` do it";
 const ALLOW: &str = "Let the relay's user write to it: kafka-acls --add --producer --topic …";
 const LOGIN: &str = "Check security.protocol, sasl.mechanism, sasl.username and sasl.password of the sink";
 const CERTIFICATE: &str = "Check security.protocol and ssl.ca.location of the sink, and that the name in its url is in the certificate";
+const NAME: &str = "Write the broker in the sink's url, and in its own advertised.listeners, by a name that is in its certificate, or have it show one for the name that is there";
+const AUTHORITY: &str = "Let ssl.ca.location of the sink name the authority that signed the broker's certificate, and look whether the certificate has expired";
+const NO_AUTHORITY: &str = "Set ssl.ca.location of the sink to the authority that signed the broker's certificate: without it only the system's own are trusted";
 const TLS: &str = "Check security.protocol of the sink and, where the broker asks for a certificate, ssl.certificate.location and ssl.key.location";
 const REACH: &str = "Check that the brokers run, that the sink's url names them, and its security.protocol";
 const PROTOCOL: &str = "The likely cause is security.protocol of the sink, plaintext where nothing is set: write the one that the broker's listener has (ssl, sasl_plaintext or sasl_ssl)";
@@ -126,14 +131,16 @@ pub(crate) fn busy(scope: Scope, place: &str, said: &str, remedy: &str) -> Refus
     Refusal::Busy { scope, reason: Reason::new(sentence(place, said, remedy)) }
 }
 
-/// What the cluster said when it was asked for something and did not answer: it is away as a whole.
-pub(crate) fn away(place: &str, said: Option<(Code, String)>, code: Code, accepts: bool) -> Refusal {
-    let (said, remedy) = missing(said, code, accepts);
-    busy(Sink, place, &said, remedy)
-}
-
 /// What is wrong with a cluster that did not answer, and what to do about it.
-pub(crate) fn missing(said: Option<(Code, String)>, code: Code, accepts: bool) -> (String, &'static str) {
+pub(crate) fn missing(
+    said: Option<(Code, String)>,
+    code: Code,
+    accepts: bool,
+    doubt: Option<Doubt>,
+) -> (String, &'static str) {
+    if let (Some((_, text)), Some(doubt)) = (&said, doubt) {
+        return doubted(text, doubt);
+    }
     match said {
         // They are not: somebody is there, and hangs up.
         Some((AllBrokersDown, text)) if accepts => {
@@ -146,6 +153,17 @@ pub(crate) fn missing(said: Option<(Code, String)>, code: Code, accepts: bool) -
         None if accepts => (format!("it accepts connections but does not answer: {code}"), FROZEN),
         None => (format!("it does not answer: {code}"), REACH),
     }
+}
+
+/// librdkafka advises to look at the authority, whatever it is.
+fn doubted(text: &str, doubt: Doubt) -> (String, &'static str) {
+    let (why, remedy) = match doubt {
+        Doubt::Name => ("it is for another name", NAME),
+        Doubt::Authority { is_set: true } => ("nobody vouches for it whom ssl.ca.location names", AUTHORITY),
+        Doubt::Authority { is_set: false } => ("nobody vouches for it whom the system trusts", NO_AUTHORITY),
+    };
+    let text = text.split(": broker certificate could not be verified").next().unwrap_or(text);
+    (format!("{text}: {why}"), remedy)
 }
 
 /// What to do about what librdkafka says of a connection: with TLS 1.3 a certificate is refused after the handshake, and a wrong
@@ -249,24 +267,49 @@ mod tests {
             "Disconnected: requesting ApiVersion: might be caused by incorrect security.protocol configuration (connecting to a SSL listener?)",
         ] {
             let (_, remedy) =
-                missing(Some((BrokerTransportFailure, text.to_owned())), OperationTimedOut, true);
+                missing(Some((BrokerTransportFailure, text.to_owned())), OperationTimedOut, true, None);
             assert!(remedy.starts_with("The likely cause is security.protocol"), "{remedy}");
         }
         let down = || Some((AllBrokersDown, "1/1 brokers are down".to_owned()));
-        assert_eq!(missing(down(), OperationTimedOut, true).1, PROTOCOL);
-        assert_eq!(missing(down(), OperationTimedOut, false).1, REACH);
-        let (said, remedy) = missing(None, OperationTimedOut, true);
+        assert_eq!(missing(down(), OperationTimedOut, true, None).1, PROTOCOL);
+        assert_eq!(missing(down(), OperationTimedOut, false, None).1, REACH);
+        let (said, remedy) = missing(None, OperationTimedOut, true, None);
         assert!(
             said.starts_with("it accepts connections but does not answer") && remedy.contains("frozen"),
             "{said}"
         );
-        assert!(missing(None, OperationTimedOut, false).0.starts_with("it does not answer"));
+        assert!(missing(None, OperationTimedOut, false, None).0.starts_with("it does not answer"));
     }
 
     #[test]
     fn an_outage_says_what_librdkafka_said_of_it() {
         let said = Some((Authentication, "SASL authentication failed".to_owned()));
-        let reason = away("kafka b:9092", said, OperationTimedOut, true).reason().to_string();
-        assert!(reason.starts_with("kafka b:9092: SASL authentication failed. Check"), "{reason}");
+        let (said, remedy) = missing(said, OperationTimedOut, true, None);
+        assert_eq!((&*said, remedy), ("SASL authentication failed", LOGIN));
+    }
+
+    /// F5: of a certificate it is told what is wrong with it, where that was found out.
+    #[test]
+    fn a_name_and_an_authority_are_told_apart() {
+        let text = "ssl://b:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: \
+                    broker certificate could not be verified, verify that ssl.ca.location is correctly configured";
+        let told = |doubt| missing(Some((SSL, text.to_owned())), OperationTimedOut, true, doubt);
+        for (doubt, why, remedy) in [
+            (Doubt::Name, "failed: it is for another name", NAME),
+            (
+                Doubt::Authority { is_set: true },
+                "failed: nobody vouches for it whom ssl.ca.location names",
+                AUTHORITY,
+            ),
+            (
+                Doubt::Authority { is_set: false },
+                "failed: nobody vouches for it whom the system trusts",
+                NO_AUTHORITY,
+            ),
+        ] {
+            let (said, advised) = told(Some(doubt));
+            assert!(said.ends_with(why) && advised == remedy, "{doubt:?}: {said}");
+        }
+        assert_eq!(told(None), (text.to_owned(), CERTIFICATE));
     }
 }

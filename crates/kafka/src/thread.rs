@@ -130,7 +130,7 @@ impl Shared {
         let (shared, said) = (Arc::clone(self), Arc::clone(&answer));
         start("postrider-kafka-ask", move || {
             let until = shared.clock.instant() + PATIENCE;
-            let _ = said.set(answer::cluster(&client, &inbox, &shared.config.brokers, &*shared.clock, until));
+            let _ = said.set(answer::cluster(&client, &inbox, &shared.config, &*shared.clock, until));
             shared.bell.ring();
         })
         .map_err(|error| {
@@ -146,7 +146,7 @@ impl Shared {
 
     fn put(&self, question: &Question, until: Instant) -> Answer {
         let Question { client, inbox, name, .. } = question;
-        answer::partitions(client, inbox, &self.config.brokers, name, &*self.clock, until)
+        answer::partitions(client, inbox, &self.config, name, &*self.clock, until)
     }
 
     /// Asks what topics take, all in one question.

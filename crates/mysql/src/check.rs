@@ -2,12 +2,15 @@
 
 use postrider_core::Fault;
 use postrider_core::finding::{Finding, Weight};
-use postrider_core::layout::{Column, Order};
+use postrider_core::layout::{Column, Order, Way};
 
 use crate::config::Config;
+use crate::cursor;
+use crate::fault::fault;
 use crate::fitness::{faults, require_dead};
 use crate::migrate::require_side;
 use crate::session::Session;
+use crate::status::{Owners, may_list};
 use crate::table::{Index, Table, inspect};
 
 /// Everything that is wrong, or worth knowing, about a live outbox.
@@ -28,8 +31,15 @@ async fn examine(config: &Config) -> Result<Vec<Finding>, Fault> {
     let side = require_side(&mut session, config).await;
     let others = [dead, side].into_iter().filter_map(Result::err);
     findings.extend(others.map(|fault| Finding { weight: Weight::Fault, fault }));
-    findings.extend(index(config, &table));
-    findings.extend(order(config, &table));
+    if config.layout.way == Way::Cursor {
+        let refusal = cursor::refusal(&mut session, config, &table).await;
+        findings.extend(refusal.map(|fault| Finding { weight: Weight::Fault, fault }));
+    } else {
+        findings.extend(index(config, &table));
+        findings.extend(order(config, &table));
+        let owners = may_list(&mut session, config, &table).await;
+        findings.extend(listing(config, owners.map_err(|error| fault(&config.place(), error))?));
+    }
     Ok(findings)
 }
 
@@ -49,8 +59,22 @@ fn index(config: &Config, table: &Table) -> Option<Finding> {
     }
     let fault = Fault::new(
         config.place(),
-        "no index gives open rows in order: each claim sorts all rows of a status, or reads the whole table",
+        "no index gives open rows in order: at a start, and now and then, all entries of a status are read, or the whole table",
         format!("create index {0}_open on {0} ({status}, {second});", config.layout.table),
+    );
+    Some(Finding { weight: Weight::Advice, fault })
+}
+
+/// Where order is kept, a row that commits late is waited for; the list of transactions says how long one may come.
+fn listing(config: &Config, owners: Owners) -> Option<Finding> {
+    if owners != Owners::NoRight || !config.keeps_order() {
+        return None;
+    }
+    let fault = Fault::new(
+        config.place(),
+        "the relay's user may not see which transactions are open: each claim asks for late rows among all that are open, \
+         not only among the newest",
+        "GRANT PROCESS ON *.* TO the relay's user.",
     );
     Some(Finding { weight: Weight::Advice, fault })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mysql_async::Opts;
 use postrider_core::layout::{Identifier, Order, Published, Way};
-use postrider_core::{Fault, Layout, limits};
+use postrider_core::{Fault, Layout, Start, limits};
 
 use crate::sql::Names;
 use crate::url;
@@ -29,6 +29,10 @@ pub struct Config {
     pub holder: String,
     /// How long what is claimed is held without being extended.
     pub lease_ttl: Duration,
+    /// Where a cursor begins that has no position yet.
+    pub start: Option<Start>,
+    /// The largest payload that the installed procedure takes.
+    pub payload_bytes_max: usize,
     /// The database's clock as SQL, in UTC.
     pub(crate) now: String,
 }
@@ -61,6 +65,8 @@ impl Config {
             layout,
             holder: holder.into(),
             lease_ttl: limits::LEASE_TTL,
+            start: None,
+            payload_bytes_max: limits::PAYLOAD_BYTES,
             now: "utc_timestamp(6)".into(),
         })
     }
@@ -69,6 +75,20 @@ impl Config {
     #[must_use]
     pub fn table(mut self, table: Identifier) -> Self {
         self.layout.table = table;
+        self
+    }
+
+    /// Another way of claiming than the layout's.
+    #[must_use]
+    pub fn way(mut self, way: Way) -> Self {
+        self.layout.way = way;
+        self
+    }
+
+    /// Where to begin.
+    #[must_use]
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = Some(start);
         self
     }
 
@@ -101,12 +121,7 @@ impl Config {
 
     pub(crate) fn validate(&self) -> Result<(), Fault> {
         let refuse = |problem: String, remedy: &str| Err(Fault::new(self.place(), problem, remedy));
-        if self.layout.way != Way::Lease {
-            return refuse(
-                format!("way = \"{}\" is not in this build yet on MySQL and MariaDB", self.layout.way.word()),
-                "Set way = \"lease\" on a status table. On PostgreSQL and SQLite the layout works as it is.",
-            );
-        }
+        self.validate_way()?;
         if self.layout.published == Published::Column {
             return refuse(
                 format!(
@@ -132,6 +147,30 @@ impl Config {
             );
         }
         self.layout.validate(&self.place())
+    }
+
+    fn validate_way(&self) -> Result<(), Fault> {
+        let refuse = |problem: &str, remedy: &str| Err(Fault::new(self.place(), problem, remedy));
+        let (order, sides) = (self.layout.order, &self.layout.sides);
+        match self.layout.way {
+            Way::Log => refuse(
+                "way = \"log\" is not in this build yet",
+                "Set way = \"cursor\" for an append-only table, \"lease\" or \"hold\" for a status table.",
+            ),
+            Way::Cursor if order == Order::None => refuse(
+                "way = \"cursor\" reads in order, and order = \"none\" is set",
+                "Set order = \"key\", or way = \"lease\" on a status table.",
+            ),
+            Way::Cursor if sides.position.is_some() || sides.failed.is_some() => refuse(
+                "the layout has [position.table] or [retry.table], which are not in this build yet on MySQL and MariaDB",
+                "Take them out of a copy of the layout: positions and retries are kept in Postrider's own tables then.",
+            ),
+            Way::Hold if order == Order::Key => refuse(
+                "way = \"hold\" locks rows one by one, which keeps no key's order across relays, and order = \"key\" is set",
+                "Set way = \"lease\", or order = \"none\".",
+            ),
+            Way::Cursor | Way::Lease | Way::Hold => Ok(()),
+        }
     }
 }
 

@@ -21,7 +21,9 @@ const DEADLOCK: u16 = 1213;
 const LOCK_TIMEOUT: u16 = 1205;
 /// What NOWAIT is refused with on MySQL.
 const LOCKED_NOW: u16 = 3572;
-const LOGIN_REFUSED: [u16; 3] = [1044, 1045, 1698];
+const LOGIN_REFUSED: [u16; 2] = [1045, 1698];
+/// Of a user who may see no more of the server, a database that is not there gets the same answer.
+const NO_RIGHT_TO_DATABASE: u16 = 1044;
 const NO_DATABASE: u16 = 1049;
 /// A right is missing: on a table, a column, a routine; a privilege of the server.
 const NO_RIGHT: [u16; 4] = [1142, 1143, 1370, 1227];
@@ -57,6 +59,24 @@ impl Error {
     /// Whether the server has no TLS to offer.
     pub(crate) fn offers_no_tls(&self) -> bool {
         matches!(self, Self::Server(mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer)))
+    }
+
+    /// Whether the server's certificate is not one to trust.
+    fn is_distrusted(&self) -> bool {
+        match self {
+            Self::Server(mysql_async::Error::Io(IoError::Tls(_))) => true,
+            Self::Server(mysql_async::Error::Io(IoError::Io(error))) => {
+                error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the user is to prove who it is in a way that is not known here.
+    fn asks_for_another_login(&self) -> bool {
+        use DriverError::{CleartextPluginDisabled, MysqlOldPasswordDisabled, UnknownAuthPlugin};
+        let Self::Server(mysql_async::Error::Driver(error)) = self else { return false };
+        matches!(error, UnknownAuthPlugin { .. } | MysqlOldPasswordDisabled | CleartextPluginDisabled)
     }
 }
 
@@ -94,6 +114,14 @@ pub(crate) fn fault(place: &str, error: Error) -> Fault {
             "the server offers no TLS, and sslmode asks for it",
             "Give the server a certificate (ssl_cert, ssl_key); or, only where the network is your own, write sslmode=disable in [outbox] url.",
         ),
+        None if error.is_distrusted() => (
+            "the server's certificate is not trusted",
+            "sslmode=verify-full takes one of the authority in sslrootcert (without it, of the system's), for exactly the host in [outbox] url: name the right authority, and the host as the certificate has it.",
+        ),
+        None if error.asks_for_another_login() => (
+            "the user is to log in by a method that is not known here",
+            "Known are caching_sha2_password, mysql_native_password and ed25519: alter user … identified with one of them.",
+        ),
         None => (
             "the database does not answer",
             "Check that the server runs, that host and port are right, and that it speaks TLS if sslmode asks for it.",
@@ -108,6 +136,10 @@ fn said(code: u16) -> (&'static str, &'static str) {
         code if LOGIN_REFUSED.contains(&code) => (
             "the login was refused",
             "Check user and password in [outbox] url, and that the user may connect from this host.",
+        ),
+        NO_RIGHT_TO_DATABASE => (
+            "the user may not use this database, or there is no such database",
+            "Check the name at the end of [outbox] url; docs/mysql.md lists the rights to grant.",
         ),
         NO_DATABASE => ("there is no such database", "Check the name at the end of [outbox] url."),
         code if NO_RIGHT.contains(&code) => (
@@ -134,7 +166,7 @@ fn said(code: u16) -> (&'static str, &'static str) {
 
 /// What passes by itself, or when somebody mends the server, without a change here.
 fn passes(code: u16) -> bool {
-    matches!(code, DEADLOCK | LOCK_TIMEOUT | LOCKED_NOW | NO_DATABASE)
+    matches!(code, DEADLOCK | LOCK_TIMEOUT | LOCKED_NOW | NO_DATABASE | NO_RIGHT_TO_DATABASE)
         || [&PASSING[..], &LOGIN_REFUSED, &READ_ONLY].iter().any(|codes| codes.contains(&code))
 }
 

@@ -1,32 +1,35 @@
 //! Creating and upgrading tables: a small runner of numbered files.
 
 use mysql_async::{Params, params};
-use postrider_core::Fault;
+use postrider_core::{Fault, Layout};
 
 use crate::config::Config;
 use crate::fault::{Error, fault};
+use crate::install::install;
 use crate::rows::{holds, number};
 use crate::session::Session;
-use crate::sql::{Names, place};
+use crate::sql::{Names, literal, place};
 use crate::table::Table;
 
 /// What Postrider's own tables became, version by version. A published file never changes.
 const SIDE: [(i64, &str); 1] = [(1, include_str!("../migrations/001_side.sql"))];
+const NATIVE: &str = include_str!("../migrations/native.sql");
 /// The version that this build needs.
 const SIDE_VERSION: i64 = SIDE[SIDE.len() - 1].0;
 /// How long somebody else who migrates is waited for.
 const OTHERS_S: u32 = 60;
 
-/// Creates or upgrades Postrider's own tables; answers what was done, in words. A change of tables cannot be rolled back
-/// here: each statement can be repeated, and a version counts once all of its statements were run.
+/// Creates or upgrades Postrider's own tables, and creates the native one; answers what was done, in words. A change of tables
+/// cannot be rolled back here: each statement can be repeated, and a version counts once all of its statements were run.
 ///
 /// # Errors
-/// When the database cannot be reached or written, or the layout's table is not there.
+/// When the database cannot be reached or written, or the layout is not native and its table is not there.
 pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
     config.validate()?;
     let mut session = Session::open(config).await?;
     let failed = |error| fault(&config.place(), error);
-    if Table::read(&mut session, &config.layout).await.map_err(failed)?.is_none() {
+    let is_there = Table::read(&mut session, &config.layout).await.map_err(failed)?.is_some();
+    if !is_there && !is_native(&config.layout) {
         return Err(no_table(config));
     }
     // Two that migrate at once would both create.
@@ -39,7 +42,16 @@ pub async fn migrate(config: &Config) -> Result<Vec<String>, Fault> {
             "Try again later.",
         ));
     }
-    let done = upgrade(&mut session, config).await.map_err(failed)?;
+    let mut done = upgrade(&mut session, config).await.map_err(failed)?;
+    // Somebody else may have created it meanwhile.
+    let is_there = Table::read(&mut session, &config.layout).await.map_err(failed)?.is_some();
+    if !is_there && is_native(&config.layout) {
+        for statement in native_sql(config) {
+            session.run(&statement).await.map_err(failed)?;
+        }
+        done.push(format!("created table {}", Names::new(config).table));
+    }
+    done.extend(install(&mut session, config).await?);
     session.run("do release_lock('postrider.migrate')").await.map_err(failed)?;
     Ok(done)
 }
@@ -52,11 +64,36 @@ pub fn migration_sql(config: &Config) -> String {
         sql.push_str(&side_sql(config, text));
         sql.push_str(&format!("{};\n\n", version_sql(config, version)));
     }
+    if is_native(&config.layout) {
+        sql.push_str(&format!("{};\n", native_sql(config).join(";\n\n")));
+    }
     sql
+}
+
+pub(crate) fn is_native(layout: &Layout) -> bool {
+    layout.name == "native"
+}
+
+/// The position before the first row, because what Postrider creates needs no `start`; and the table.
+fn native_sql(config: &Config) -> [String; 2] {
+    let (names, outbox) = (Names::new(config), config.layout.table.as_str());
+    let table = NATIVE.trim_end().trim_end_matches(';');
+    [
+        format!(
+            "insert into {} (outbox, position, start) values ({}, 0, 'beginning') \
+             on duplicate key update start = coalesce(start, 'beginning'), position = coalesce(position, 0)",
+            names.position,
+            literal(outbox)
+        ),
+        table.replace("{source}", &literal(&format!("/{outbox}"))).replace("{table}", &names.table),
+    ]
 }
 
 /// The table of an adopted layout belongs to the application.
 pub(crate) fn no_table(config: &Config) -> Fault {
+    if is_native(&config.layout) {
+        return Fault::new(config.place(), "there is no such table", "Run `postrider migrate`.");
+    }
     Fault::new(
         config.place(),
         "there is no such table",

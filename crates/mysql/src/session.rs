@@ -2,10 +2,12 @@
 //! mid-transaction is not used again.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Params, Row};
@@ -30,9 +32,13 @@ const SETTINGS: &str = "set session transaction isolation level read committed, 
     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO', sql_safe_updates = 0, \
     sql_select_limit = default, group_concat_max_len = 1048576";
 
+/// Sessions that were opened so far.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// One connection, in one user's hands at a time.
 pub(crate) struct Session {
     conn: Conn,
+    serial: u64,
     /// Somebody asked, and has not heard the answer.
     asking: bool,
     in_transaction: bool,
@@ -56,7 +62,8 @@ impl Session {
     pub(crate) async fn open_waiting(config: &Config, longest: Duration) -> Result<Self, Fault> {
         let place = config.connect.shown();
         let conn = connect(&config.connect).await?;
-        let mut session = Self { conn, asking: false, in_transaction: false };
+        let serial = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut session = Self { conn, serial, asking: false, in_transaction: false };
         let seconds = longest.as_secs().clamp(1, 30);
         let settings =
             format!("{SETTINGS}, innodb_lock_wait_timeout = {seconds}, lock_wait_timeout = {seconds}");
@@ -68,15 +75,49 @@ impl Session {
         Ok(session)
     }
 
+    /// A number that no other session of this process has.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The connection itself, for appends in its transaction.
+    pub(crate) fn conn(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+
     /// Whether the next call can be made on it.
     pub(crate) fn is_good(&self) -> bool {
         !self.asking && !self.in_transaction
+    }
+
+    /// Whether its transaction is open, as far as is known.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.asking && self.in_transaction
     }
 
     /// Rows of a statement that was compiled once.
     pub(crate) async fn query(&mut self, sql: &str, params: Params) -> Result<Vec<Row>, Error> {
         self.asking = true;
         let answer = within(CALL_MAX, self.conn.exec(sql, params)).await;
+        self.heard(answer)
+    }
+
+    /// Each row of a statement as it comes: they may be more than fits into memory.
+    pub(crate) async fn each(
+        &mut self,
+        sql: &str,
+        params: Params,
+        mut take: impl FnMut(Row),
+    ) -> Result<(), Error> {
+        self.asking = true;
+        let answer = within(CALL_MAX, async {
+            let mut result = self.conn.exec_iter(sql, params).await?;
+            while let Some(row) = result.next().await? {
+                take(row);
+            }
+            result.drop_result().await
+        });
+        let answer = answer.await;
         self.heard(answer)
     }
 
@@ -124,8 +165,20 @@ impl Session {
         self.run("start transaction with consistent snapshot, read only").await
     }
 
+    /// Opens a transaction that is shown among those that live, before it has done anything.
+    pub(crate) async fn begin_shown(&mut self) -> Result<(), Error> {
+        self.in_transaction = true;
+        self.run("start transaction with consistent snapshot").await
+    }
+
     pub(crate) async fn commit(&mut self) -> Result<(), Error> {
         self.run("commit").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    pub(crate) async fn roll_back(&mut self) -> Result<(), Error> {
+        self.run("rollback").await?;
         self.in_transaction = false;
         Ok(())
     }
@@ -135,8 +188,7 @@ impl Session {
     pub(crate) async fn again(&mut self, error: Error, tries: &mut u32) -> Result<(), Error> {
         // Without an answer there is nothing to say goodbye to.
         if error.code().is_some() {
-            self.run("rollback").await?;
-            self.in_transaction = false;
+            self.roll_back().await?;
         }
         *tries += 1;
         if error.is_in_the_way() && *tries < TRIES_MAX { Ok(()) } else { Err(error) }
@@ -186,6 +238,13 @@ impl Link {
         MutexGuard::try_map(slot, Option::as_mut).map_err(|_| SourceError::Fenced)
     }
 
+    /// The session, if there is one and nobody uses it.
+    pub(crate) fn free_session(&self) -> Option<MappedMutexGuard<'_, Session>> {
+        let slot = self.session.try_lock().ok()?;
+        let slot = MutexGuard::try_map(slot, Option::as_mut).ok()?;
+        slot.is_good().then_some(slot)
+    }
+
     /// What an error of a call means to the relay.
     pub(crate) fn failed(&self, error: Error) -> SourceError {
         source_error(&self.place, error)
@@ -207,6 +266,19 @@ pub(crate) async fn meanwhile<T, F: Future>(
     match select(pin!(call), pin!(others)).await {
         Either::Left((answer, _)) => answer,
         Either::Right((never, _)) => never,
+    }
+}
+
+/// A while that passes, whatever any clock says.
+pub(crate) struct Timer(Pin<Box<tokio::time::Sleep>>);
+
+impl Timer {
+    pub(crate) fn new(span: Duration) -> Self {
+        Self(Box::pin(tokio::time::sleep(span)))
+    }
+
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.0.is_elapsed() || self.0.as_mut().now_or_never().is_some()
     }
 }
 

@@ -1,29 +1,42 @@
-//! The source: what the relay takes entries from.
+//! The source: what the relay takes entries from, in the layout's way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use postrider_core::layout::Way;
 use postrider_core::source::{Ask, Claim, Claimed, Source, SourceError, SourceFeatures};
 use postrider_core::{Fault, Settlement};
 
 use crate::config::Config;
-use crate::fault::classed;
+use crate::cursor::{self, CursorHold, CursorSource};
+use crate::fault::{classed, fault};
 use crate::fitness::{require_dead, require_fit};
+use crate::hold::{HoldHold, HoldSource};
 use crate::lease::{LeaseHold, LeaseSource};
 use crate::migrate::require_side;
 use crate::session::Session;
+use crate::status::{Owners, may_list};
 use crate::table::{Table, inspect};
 
 /// Opens an outbox for a relay.
 ///
 /// # Errors
-/// When the database cannot be reached, the table does not fit its layout or its way of claiming, or Postrider's own tables
-/// are missing.
+/// When the database cannot be reached, the table does not fit its layout or its way of claiming, Postrider's own tables
+/// are missing, or where to begin is not said.
 pub async fn open_source(config: &Config) -> Result<MysqlSource, Fault> {
     config.validate()?;
     let config = Arc::new(config.clone());
-    let opened = Opened::new(&config, examine(&config).await?);
-    let features = opened.way.features();
+    let (mut session, table, owners) = examine(&config).await?;
+    if config.layout.way == Way::Cursor {
+        // At the first opening where to begin is decided; later it is known, and ids that went backwards stop the relay.
+        cursor::adopt(&mut session, &config, &table).await?;
+    }
+    let opened = Opened::new(&config, table, owners);
+    let features = match &opened.way {
+        Inner::Cursor(way) => way.features(),
+        Inner::Lease(way) => way.features(),
+        Inner::Hold(way) => way.features(),
+    };
     Ok(MysqlSource {
         config,
         opened: RwLock::new(vec![Arc::new(opened)]),
@@ -32,14 +45,19 @@ pub async fn open_source(config: &Config) -> Result<MysqlSource, Fault> {
     })
 }
 
-/// The table, if a relay can work on it as it is now.
-async fn examine(config: &Arc<Config>) -> Result<Table, Fault> {
+/// The table, if a relay can work on it as it is now; and what can be told of those who draw its ids.
+async fn examine(config: &Arc<Config>) -> Result<(Session, Table, Owners), Fault> {
     let mut session = Session::open(config).await?;
     let table = inspect(&mut session, config).await?;
     require_fit(config, &table)?;
     require_dead(&mut session, config).await?;
     require_side(&mut session, config).await?;
-    Ok(table)
+    if config.layout.way == Way::Cursor {
+        cursor::require_fit(&mut session, config, &table).await?;
+    }
+    let owners = may_list(&mut session, config, &table).await;
+    let owners = owners.map_err(|error| fault(&config.place(), error))?;
+    Ok((session, table, owners))
 }
 
 /// A MySQL or MariaDB outbox in one relay's hands. A table that changes while it is claimed from, or a right that is taken away,
@@ -56,12 +74,24 @@ pub struct MysqlSource {
 /// A way of claiming, with the statements that fit the table as it was found.
 struct Opened {
     table: Table,
-    way: LeaseSource,
+    way: Inner,
+}
+
+enum Inner {
+    Cursor(Box<CursorSource>),
+    Lease(Box<LeaseSource>),
+    Hold(Box<HoldSource>),
 }
 
 impl Opened {
-    fn new(config: &Arc<Config>, table: Table) -> Self {
-        Self { way: LeaseSource::new(config, table.clone()), table }
+    fn new(config: &Arc<Config>, table: Table, owners: Owners) -> Self {
+        let found = table.clone();
+        let way = match config.layout.way {
+            Way::Cursor => Inner::Cursor(Box::new(CursorSource::new(config, table))),
+            Way::Hold => Inner::Hold(Box::new(HoldSource::new(config, table))),
+            Way::Lease | Way::Log => Inner::Lease(Box::new(LeaseSource::new(config, table, owners))),
+        };
+        Self { table: found, way }
     }
 }
 
@@ -77,12 +107,12 @@ impl MysqlSource {
         if !self.unfit.load(Ordering::SeqCst) {
             return Ok(known);
         }
-        let table = examine(&self.config).await.map_err(classed)?;
+        let (_, table, owners) = examine(&self.config).await.map_err(classed)?;
         self.unfit.store(false, Ordering::SeqCst);
         if table == known.table {
             return Ok(known);
         }
-        let opened = Arc::new(Opened::new(&self.config, table));
+        let opened = Arc::new(Opened::new(&self.config, table, owners));
         let mut all = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|earlier| Arc::weak_count(earlier) > 0);
         all.push(Arc::clone(&opened));
@@ -105,9 +135,16 @@ impl MysqlSource {
 /// A claim of this source.
 #[derive(Debug)]
 pub struct Hold {
-    held: LeaseHold,
+    held: Held,
     /// What it was made with, as long as the source is there.
     opened: Weak<Opened>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Cursor(CursorHold),
+    Lease(LeaseHold),
+    Hold(Box<HoldHold>),
 }
 
 impl std::fmt::Debug for Opened {
@@ -125,25 +162,38 @@ impl Source for MysqlSource {
 
     async fn claim(&self, ask: &Ask) -> Result<Claimed<Hold>, SourceError> {
         let opened = self.fit().await?;
-        match opened.way.claim(ask).await {
-            Ok(Claimed::Batch(Claim { hold: held, entries, more })) => {
-                let hold = Hold { held, opened: Arc::downgrade(&opened) };
-                Ok(Claimed::Batch(Claim { hold, entries, more }))
+        let claimed = match &opened.way {
+            Inner::Cursor(way) => way.claim(ask).await.map(|claimed| held(claimed, &opened, Held::Cursor)),
+            Inner::Lease(way) => way.claim(ask).await.map(|claimed| held(claimed, &opened, Held::Lease)),
+            Inner::Hold(way) => {
+                way.claim(ask).await.map(|claimed| held(claimed, &opened, |hold| Held::Hold(Box::new(hold))))
             }
-            Ok(Claimed::Nothing(idle)) => Ok(Claimed::Nothing(idle)),
-            Ok(Claimed::Standby) => Ok(Claimed::Standby),
+        };
+        match claimed {
+            Ok(claimed) => Ok(claimed),
             Err(error) => Err(self.told(error).await),
         }
     }
 
     async fn extend(&self, hold: &mut Hold) -> Result<(), SourceError> {
         let opened = hold.opened.upgrade().ok_or(SourceError::Fenced)?;
-        opened.way.extend(&mut hold.held).await
+        match (&opened.way, &mut hold.held) {
+            (Inner::Cursor(way), Held::Cursor(hold)) => way.extend(hold).await,
+            (Inner::Lease(way), Held::Lease(hold)) => way.extend(hold).await,
+            (Inner::Hold(way), Held::Hold(hold)) => way.extend(hold).await,
+            _ => Err(SourceError::Fenced),
+        }
     }
 
     async fn settle(&self, hold: &mut Hold, settlements: &[(usize, Settlement)]) -> Result<(), SourceError> {
         let opened = hold.opened.upgrade().ok_or(SourceError::Fenced)?;
-        match opened.way.settle(&mut hold.held, settlements).await {
+        let settled = match (&opened.way, &mut hold.held) {
+            (Inner::Cursor(way), Held::Cursor(hold)) => way.settle(hold, settlements).await,
+            (Inner::Lease(way), Held::Lease(hold)) => way.settle(hold, settlements).await,
+            (Inner::Hold(way), Held::Hold(hold)) => way.settle(hold, settlements).await,
+            _ => Err(SourceError::Fenced),
+        };
+        match settled {
             Ok(()) => Ok(()),
             Err(error) => Err(self.told(error).await),
         }
@@ -151,13 +201,31 @@ impl Source for MysqlSource {
 
     async fn release(&self, hold: Hold) -> Result<(), SourceError> {
         let opened = hold.opened.upgrade().ok_or(SourceError::Fenced)?;
-        opened.way.release(hold.held).await
+        match (&opened.way, hold.held) {
+            (Inner::Cursor(way), Held::Cursor(hold)) => way.release(hold).await,
+            (Inner::Lease(way), Held::Lease(hold)) => way.release(hold).await,
+            (Inner::Hold(way), Held::Hold(hold)) => way.release(*hold).await,
+            _ => Err(SourceError::Fenced),
+        }
     }
 
     async fn retire(&self) -> Result<(), SourceError> {
-        match self.opened() {
-            Some(opened) => opened.way.retire().await,
-            None => Ok(()),
+        let Some(opened) = self.opened() else { return Ok(()) };
+        match &opened.way {
+            Inner::Cursor(way) => way.retire().await,
+            Inner::Lease(way) => way.retire().await,
+            Inner::Hold(way) => way.retire().await,
         }
+    }
+}
+
+fn held<H>(claimed: Claimed<H>, opened: &Arc<Opened>, wrap: impl FnOnce(H) -> Held) -> Claimed<Hold> {
+    match claimed {
+        Claimed::Batch(Claim { hold, entries, more }) => {
+            let hold = Hold { held: wrap(hold), opened: Arc::downgrade(opened) };
+            Claimed::Batch(Claim { hold, entries, more })
+        }
+        Claimed::Nothing(idle) => Claimed::Nothing(idle),
+        Claimed::Standby => Claimed::Standby,
     }
 }

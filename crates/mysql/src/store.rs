@@ -118,11 +118,12 @@ impl Store for MysqlStore {
     }
 
     fn prune<'a>(&'a self, filter: &'a Filter, dry_run: bool) -> BoxFuture<'a, Result<u64, SourceError>> {
-        let mut batch = filter.clone();
-        if !dry_run {
-            batch.limit = Some(filter.limit.unwrap_or(PRUNE_ENTRIES).min(PRUNE_ENTRIES));
+        if dry_run {
+            return self.verb(Verb::Prune, filter.clone(), "", true);
         }
-        self.verb(Verb::Prune, batch, "", dry_run)
+        let limit = Some(filter.limit.unwrap_or(PRUNE_ENTRIES).min(PRUNE_ENTRIES));
+        let batch = Filter { limit, ..filter.clone() };
+        at_the_desk!(self, |desk| desk.prune(filter, &batch))
     }
 
     fn reap(&self) -> BoxFuture<'_, Result<u64, SourceError>> {

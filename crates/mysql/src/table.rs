@@ -15,6 +15,7 @@ pub(crate) struct Table {
     /// `BASE TABLE` or `VIEW`.
     pub(crate) relation: String,
     pub(crate) engine: String,
+    pub(crate) partitioned: bool,
     pub(crate) server: Server,
     pub(crate) columns: Vec<LiveColumn>,
     pub(crate) indexes: Vec<Index>,
@@ -43,6 +44,7 @@ pub(crate) struct Index {
     pub(crate) name: String,
     /// The columns by name; an expression is an empty name.
     pub(crate) columns: Vec<String>,
+    pub(crate) unique: bool,
 }
 
 impl Index {
@@ -60,6 +62,8 @@ pub(crate) struct LiveColumn {
     pub(crate) declared: String,
     pub(crate) not_null: bool,
     pub(crate) unsigned: bool,
+    /// Whether the INSERT draws it.
+    pub(crate) auto_increment: bool,
     /// Characters that fit, where the type has such a limit.
     pub(crate) characters_max: Option<i64>,
     /// Its character set and collation, where it holds texts.
@@ -87,7 +91,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn of(data_type: &str) -> Self {
+    pub(crate) fn of(data_type: &str) -> Self {
         match data_type {
             "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Self::Integer,
             "float" | "double" => Self::Real,
@@ -126,15 +130,16 @@ impl LiveColumn {
     }
 }
 
-const TABLE: &str = "select table_type, coalesce(engine, ''), version() like '%MariaDB%' from information_schema.tables \
+const TABLE: &str = "select table_type, coalesce(engine, ''), version() like '%MariaDB%', \
+    coalesce(create_options, '') like '%partitioned%' from information_schema.tables \
     where table_schema = coalesce(:schema, database()) and table_name = :table";
 
 const COLUMNS: &str = "select column_name, data_type, column_type, is_nullable = 'NO', character_maximum_length, \
-    character_set_name, collation_name from information_schema.columns \
+    character_set_name, collation_name, extra like '%auto_increment%' from information_schema.columns \
     where table_schema = coalesce(:schema, database()) and table_name = :table order by ordinal_position";
 
-const INDEXES: &str = "select index_name, group_concat(coalesce(column_name, '') order by seq_in_index separator '\\n') \
-    from information_schema.statistics where table_schema = coalesce(:schema, database()) and table_name = :table \
+const INDEXES: &str = "select index_name, group_concat(coalesce(column_name, '') order by seq_in_index separator '\\n'), \
+    max(non_unique) = 0 from information_schema.statistics where table_schema = coalesce(:schema, database()) and table_name = :table \
     group by index_name order by index_name";
 
 impl Table {
@@ -161,10 +166,12 @@ impl Table {
         let index = |row: &Row| Index {
             name: text(row, 0).unwrap_or_default(),
             columns: text(row, 1).unwrap_or_default().split('\n').map(str::to_owned).collect(),
+            unique: holds(row, 2),
         };
         Ok(Some(Self {
             relation: text(&found, 0).unwrap_or_default(),
             engine: text(&found, 1).unwrap_or_default(),
+            partitioned: holds(&found, 3),
             server: if holds(&found, 2) { Server::Mariadb } else { Server::Mysql },
             columns: columns.iter().map(column).collect(),
             indexes: indexes.iter().map(index).collect(),
@@ -221,6 +228,7 @@ fn column(row: &Row) -> LiveColumn {
         not_null: holds(row, 3),
         characters_max: number(row, 4),
         collation: text(row, 5).zip(text(row, 6)),
+        auto_increment: holds(row, 7),
     }
 }
 

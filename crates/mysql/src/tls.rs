@@ -2,7 +2,10 @@
 
 use mysql_async::SslOpts;
 use postrider_core::Fault;
+use rustls::RootCertStore;
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::config::{Connect, Tls};
 
@@ -23,13 +26,13 @@ pub(crate) fn encryption(connect: &Connect) -> Result<Option<SslOpts>, Fault> {
 }
 
 fn verified(connect: &Connect) -> Result<SslOpts, Fault> {
-    let trusted = match &connect.root_certificate {
-        Some(path) => vec![path.clone().into()],
-        None => {
-            let found = rustls_native_certs::load_native_certs().certs;
-            found.into_iter().map(|certificate| certificate.to_vec().into()).collect()
-        }
-    };
+    let mut store = RootCertStore::empty();
+    // The driver refuses all of them for one that it does not understand: the system's may hold such.
+    let trusted: Vec<Vec<u8>> = authorities(connect)?
+        .into_iter()
+        .filter(|certificate| store.add(certificate.clone()).is_ok())
+        .map(|certificate| certificate.to_vec())
+        .collect();
     if trusted.is_empty() {
         return Err(Fault::new(
             "TLS",
@@ -37,5 +40,20 @@ fn verified(connect: &Connect) -> Result<SslOpts, Fault> {
             "Install the system's certificates, or name the authority with sslrootcert=/path/ca.pem.",
         ));
     }
+    let trusted = trusted.into_iter().map(Into::into).collect();
     Ok(SslOpts::default().with_root_certs(trusted).with_disable_built_in_roots(true))
+}
+
+fn authorities(connect: &Connect) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let Some(path) = &connect.root_certificate else {
+        return Ok(rustls_native_certs::load_native_certs().certs);
+    };
+    CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(|error| {
+        Fault::new(
+            path.display().to_string(),
+            "sslrootcert cannot be read as PEM certificates",
+            "Give the path of the authority's certificate in PEM form.",
+        )
+        .caused_by(error)
+    })
 }

@@ -91,7 +91,7 @@ async fn missing_schema(session: &Session, config: &Config) -> Result<Option<Fau
         None => Fault::new(
             config.place(),
             format!("user {user} finds no schema to look in: its search_path is {}", row.get::<_, String>(2)),
-            format!("grant usage on schema public to {user};  or name the schema in [outbox] schema."),
+            format!("grant usage on schema public to {user}; or name the schema in [outbox] schema."),
         ),
     }))
 }

@@ -8,7 +8,7 @@ pub(crate) mod values;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use postrider_core::append::accept;
+use postrider_core::append::{accept, gives_no_numbers};
 use postrider_core::{Envelope, Fault, Layout, limits};
 
 pub use self::tokio_postgres::Prepared;
@@ -63,6 +63,7 @@ impl Outbox {
     /// When the layout is not sound.
     pub fn new(layout: &Layout) -> Result<Self, Fault> {
         layout.validate(&format!("table \"{}\"", layout.table))?;
+        gives_no_numbers(layout, "PostgreSQL")?;
         let inner = Inner { layout: layout.clone(), table: Names::new(layout).table, sql: RwLock::new(None) };
         Ok(Self { inner: Arc::new(inner), payload_bytes_max: limits::PAYLOAD_BYTES })
     }

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::session::{Durable, Session};
-use crate::sql::quoted;
+use crate::sql::{base_type, quoted};
 use crate::table::Kind;
 
 /// A table as the database has it.
@@ -79,17 +79,20 @@ and (c.relname = any($1) or exists (select from pg_attribute as a where a.attrel
 and a.attname ~* '(payload|data|body|content|message|value)')) \
 order by c.relname = any($1) desc, 2, 3 limit 500";
 
-const COLUMNS: &str = "\
-select a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod), \
-a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid) like 'nextval(%', false), \
-pg_get_expr(d.adbin, d.adrelid), t.typtype = 'e', \
-array(select e.enumlabel::text from pg_enum as e where e.enumtypid = a.atttypid order by e.enumsortorder), \
-array(select pg_get_constraintdef(k.oid) from pg_constraint as k \
-where k.conrelid = a.attrelid and k.contype = 'c' and k.conkey = array[a.attnum]), \
-not (a.attnotnull or t.typnotnull or (a.atthasdef and coalesce(pg_get_expr(d.adbin, d.adrelid) not ilike 'null%', true))) \
-from pg_attribute as a join pg_type as t on t.oid = a.atttypid \
-left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
-where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
+/// Checks are the column's own, and those of the domains that it is of.
+const COLUMNS: &str = concat!(
+    "select a.attname::text, t.oid, format_type(a.atttypid, a.atttypmod), \
+     a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid) like 'nextval(%', false), \
+     coalesce(pg_get_expr(d.adbin, d.adrelid), b.domain_default), t.typtype = 'e', \
+     array(select e.enumlabel::text from pg_enum as e where e.enumtypid = t.oid order by e.enumsortorder), \
+     array(select pg_get_constraintdef(k.oid) from pg_constraint as k where k.contype = 'c' \
+     and (k.conrelid = a.attrelid and k.conkey = array[a.attnum] or k.contypid = any(b.domains))), \
+     not (a.attnotnull or b.not_null or coalesce(coalesce(pg_get_expr(d.adbin, d.adrelid), b.domain_default) not ilike 'null%', false)) \
+     from pg_attribute as a ",
+    base_type!(),
+    "left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
+     where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum"
+);
 
 /// Rows that are looked at for the words of a status column.
 const ROWS_SEEN_MAX: u32 = 10_000;
@@ -128,8 +131,11 @@ fn column(row: &tokio_postgres::Row) -> DescribedColumn {
     let kind = Kind::of(row.get(1), row.get(5));
     let (labels, checks): (Vec<String>, Vec<String>) = (row.get(6), row.get(7));
     let default: Option<String> = row.get(4);
-    let words =
-        if labels.is_empty() { checks.iter().flat_map(|check| literals(check)).collect() } else { labels };
+    let spelled = |text: &String| match kind {
+        Kind::Integer | Kind::Boolean => numbers(text),
+        _ => literals(text),
+    };
+    let words = if labels.is_empty() { checks.iter().flat_map(spelled).collect() } else { labels };
     DescribedColumn {
         name: row.get(0),
         declared: row.get(2),
@@ -137,7 +143,10 @@ fn column(row: &tokio_postgres::Row) -> DescribedColumn {
         counts: row.get(3),
         empty_at_first: row.get(8),
         words,
-        default: default.as_deref().and_then(|text| literals(text).into_iter().next()),
+        default: default.and_then(|text| match kind {
+            Kind::Integer | Kind::Boolean => plain(&text),
+            _ => literals(&text).into_iter().next(),
+        }),
     }
 }
 
@@ -175,6 +184,18 @@ async fn read_words(session: &Session, table: &mut Described) -> Result<(), Erro
         }
     }
     Ok(())
+}
+
+/// The numbers of a list in an expression of the catalogue: those of a comparison would say nothing.
+fn numbers(expression: &str) -> Vec<String> {
+    let list = expression.split_once("ARRAY[").and_then(|(_, rest)| rest.split_once(']'));
+    list.map_or_else(Vec::new, |(list, _)| list.split(',').filter_map(plain).collect())
+}
+
+/// A number or a truth value as the catalogue writes it: `0`, `'-1'::integer`, `false`.
+fn plain(text: &str) -> Option<String> {
+    let bare = text.split("::").next().unwrap_or(text).trim().trim_matches(['\'', '(', ')']);
+    (bare.parse::<i64>().is_ok() || matches!(bare, "true" | "false")).then(|| bare.to_owned())
 }
 
 /// The quoted texts in an expression of the catalogue.
@@ -216,5 +237,15 @@ mod tests {
         assert_eq!(literals("'NEW'::status"), ["NEW"]);
         assert!(literals("now()").is_empty());
         assert_eq!(literals("'open"), ["open"]);
+    }
+
+    #[test]
+    fn numbers_are_found_in_what_the_catalogue_says() {
+        assert_eq!(numbers("CHECK ((status = ANY (ARRAY[0, 1, '-1'::integer])))"), ["0", "1", "-1"]);
+        assert_eq!(numbers("CHECK ((VALUE = ANY (ARRAY[10, 20])))"), ["10", "20"]);
+        assert!(numbers("CHECK (((status >= 0) AND (status <= 5)))").is_empty());
+        assert_eq!(plain("'-1'::integer").as_deref(), Some("-1"));
+        assert_eq!(plain("false").as_deref(), Some("false"));
+        assert_eq!(plain("nextval('s'::regclass)"), None);
     }
 }

@@ -214,7 +214,7 @@ async fn drawn(
             format!(
                 "way = \"cursor\" reads by a number that grows, and column {} is {}",
                 id.quoted(),
-                column.declared
+                column.shown()
             ),
             "Add a `bigint generated always as identity` column and map it as columns.id, or use way = \"lease\" on a status table.",
         );
@@ -236,13 +236,13 @@ async fn drawn(
             format!(
                 "sequence {name} hands out ids {cache} at a time (cache): they are drawn long before the INSERT that uses them"
             ),
-            "alter sequence … cache 1;  and restart the sessions that write.",
+            "alter sequence … cache 1; and restart the sessions that write.",
         );
     }
     if increment != 1 {
         refuse(
             format!("sequence {name} counts by {increment}"),
-            "alter sequence … increment by 1;  an ORM that reserves ids in blocks must be told to stop.",
+            "alter sequence … increment by 1; an ORM that reserves ids in blocks must be told to stop.",
         );
     }
     if cycles {

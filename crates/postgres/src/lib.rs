@@ -22,6 +22,7 @@ mod fitness;
 mod hold;
 mod hot;
 mod lease;
+mod lock;
 mod migrate;
 mod relation;
 mod rows;
@@ -49,6 +50,7 @@ pub use describe::{Described, DescribedColumn, Holds, describe};
 pub use fault::is_unreachable;
 #[doc(hidden)]
 pub use hot::StatusStatements;
+pub use lock::Locks;
 pub use migrate::{migrate, migration_sql};
 pub use postrider_core::Start;
 pub use postrider_core::append::{AppendError, Appended};

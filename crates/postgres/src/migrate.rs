@@ -13,8 +13,11 @@ use crate::sql::{Names, function_sql, in_schema, literal, quoted};
 use crate::table::Table;
 
 /// What Postrider's own tables became, version by version. A published file never changes.
-const SIDE: [(i32, &str); 2] =
-    [(1, include_str!("../migrations/001_side.sql")), (2, include_str!("../migrations/002_closed.sql"))];
+const SIDE: [(i32, &str); 3] = [
+    (1, include_str!("../migrations/001_side.sql")),
+    (2, include_str!("../migrations/002_closed.sql")),
+    (3, include_str!("../migrations/003_locks.sql")),
+];
 const NATIVE: &str = include_str!("../migrations/native.sql");
 
 /// Creates or upgrades the tables, in one transaction; answers what was done, in words.
@@ -56,7 +59,7 @@ fn may_not(user: &str, config: &Config, error: Error) -> Fault {
         config.place(),
         format!("user {user} may not create or change tables and functions there"),
         format!(
-            "grant usage, create on schema {schema} to {user};  or let a user who owns the tables run it, or what `postrider migrate --print` shows."
+            "grant usage, create on schema {schema} to {user}; or let a user who owns the tables run it, or what `postrider migrate --print` shows."
         ),
     )
     .caused_by(error)

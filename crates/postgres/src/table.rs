@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::relation::no_table_at_all;
 use crate::session::{Param, Session};
+use crate::sql::base_type;
 
 /// A table as the database has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +28,10 @@ pub(crate) struct Table {
 pub(crate) struct LiveColumn {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The type as people write it.
+    /// The type as people write it; of a domain, the type that it is over in the end.
     pub(crate) declared: String,
+    /// The domain that it is declared as.
+    pub(crate) domain: Option<String>,
     pub(crate) not_null: bool,
     /// The default's expression.
     pub(crate) default: Option<String>,
@@ -45,6 +48,8 @@ pub(crate) struct Index {
     pub(crate) unique: bool,
     /// The condition of a partial one.
     pub(crate) condition: Option<String>,
+    /// Whether all its columns ascend with NULL last, as rows are claimed.
+    pub(crate) ascends: bool,
 }
 
 impl LiveColumn {
@@ -61,6 +66,23 @@ impl LiveColumn {
             (Kind::Integer, "integer") => number(i32::MIN.into(), i32::MAX.into()),
             (Kind::Integer, _) => number(i64::MIN, i64::MAX),
             _ => false,
+        }
+    }
+
+    /// The column as it is compared with a word: of a domain over an enum the server knows no equality, of the enum it does, and
+    /// an index on the column serves that too.
+    pub(crate) fn compared(&self, column: &str) -> String {
+        match (self.kind, &self.domain) {
+            (Kind::Enum, Some(_)) => format!("{column}::{}", self.declared),
+            _ => column.to_owned(),
+        }
+    }
+
+    /// The type as a person is told of it.
+    pub(crate) fn shown(&self) -> String {
+        match &self.domain {
+            Some(domain) => format!("{domain}, a domain over {}", self.declared),
+            None => self.declared.clone(),
         }
     }
 }
@@ -120,18 +142,21 @@ const TABLE: &str = "\
 select c.oid, c.relkind::text, array(select relid::oid from pg_partition_tree(c.oid)) \
 from pg_class as c where c.oid = to_regclass($1)";
 
-const COLUMNS: &str = "\
-select a.attname::text, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
-pg_get_expr(d.adbin, d.adrelid), case when a.atttypmod > 4 and a.atttypid in (1042, 1043) then a.atttypmod - 4 end, \
-t.typtype = 'e', array(select e.enumlabel::text from pg_enum as e where e.enumtypid = a.atttypid order by e.enumsortorder) \
-from pg_attribute as a join pg_type as t on t.oid = a.atttypid \
-left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
-where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum";
+const COLUMNS: &str = concat!(
+    "select a.attname::text, t.oid, format_type(t.oid, b.typmod), a.attnotnull or b.not_null, \
+     coalesce(pg_get_expr(d.adbin, d.adrelid), b.domain_default), \
+     case when b.typmod > 4 and t.oid in (1042, 1043) then b.typmod - 4 end, t.typtype = 'e', \
+     array(select e.enumlabel::text from pg_enum as e where e.enumtypid = t.oid order by e.enumsortorder), b.domain \
+     from pg_attribute as a ",
+    base_type!(),
+    "left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
+     where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum"
+);
 
 const INDEXES: &str = "\
 select array(select coalesce((select a.attname::text from pg_attribute as a where a.attrelid = i.indrelid and a.attnum = k.key), '') \
 from unnest(i.indkey::int2[]) with ordinality as k(key, at) where k.at <= i.indnkeyatts order by k.at), \
-i.indisunique, pg_get_expr(i.indpred, i.indrelid) \
+i.indisunique, pg_get_expr(i.indpred, i.indrelid), 0 = all(i.indoption::int2[]) \
 from pg_index as i where i.indrelid = $1 and i.indisvalid";
 
 impl Table {
@@ -147,6 +172,7 @@ impl Table {
             name: row.get(0),
             kind: Kind::of(row.get(1), row.get(6)),
             declared: row.get(2),
+            domain: row.get(8),
             not_null: row.get(3),
             default: row.get(4),
             characters_max: row.get(5),
@@ -156,6 +182,7 @@ impl Table {
             columns: row.get(0),
             unique: row.get(1),
             condition: row.get(2),
+            ascends: row.get(3),
         };
         let mut tree: Vec<u32> = found.get(2);
         if !tree.contains(&oid) {

@@ -4,8 +4,9 @@
 mod common;
 
 use common::tables::{
-    debezium_layout, debezium_tables, deleting_layout, full_status_layout, held_layout, logistics_layout,
-    logistics_tables, marked_layout, quoted_layout, status_layout, status_tables,
+    debezium_layout, debezium_tables, deleting_layout, domain_layout, domain_tables, full_status_layout,
+    held_layout, logistics_layout, logistics_tables, marked_layout, quoted_layout, status_layout,
+    status_tables,
 };
 use common::{Harness, block_on};
 use postrider_core::layout::{Order, Way};
@@ -132,5 +133,26 @@ mod marked_hold {
     postrider_conformance::store_suite!(
         block_on,
         Harness::new(marked_layout(Way::Hold, Order::None, MARK), &status_tables())
+    );
+}
+
+/// F1: a domain counts as what it is over, also where that is another domain or an enum.
+mod domains_lease_by_key {
+    use super::*;
+    postrider_conformance::source_suite!(
+        block_on,
+        Harness::new(domain_layout(Way::Lease, Order::Key), &domain_tables())
+    );
+    postrider_conformance::store_suite!(
+        block_on,
+        Harness::new(domain_layout(Way::Lease, Order::Key), &domain_tables())
+    );
+}
+
+mod domains_hold {
+    use super::*;
+    postrider_conformance::source_suite!(
+        block_on,
+        Harness::new(domain_layout(Way::Hold, Order::None), &domain_tables())
     );
 }

@@ -47,10 +47,15 @@
 //! | `sqlx-sqlite` | the same in an sqlx transaction |
 //! | `tokio-postgres` | `postgres::Outbox`, in a tokio-postgres transaction |
 //! | `sqlx-postgres`, `diesel-async`, `sea-orm` | the same in a transaction of theirs |
+//! | `mysql-async` | `mysql::Outbox`, in a mysql_async transaction on MySQL or MariaDB |
+//! | `sqlx-mysql`, `diesel-async-mysql`, `sea-orm-mysql` | the same in a transaction of theirs |
 //! | `relay` | [`relay::Relay`]: the engine of `postrider run` as a task of your service, and the file sink |
 //! | `kafka` | the same with `kafka::KafkaSink`; without it no broker client is pulled in |
 
 mod chance;
+pub mod lock;
+#[cfg(feature = "mysql-async")]
+pub mod mysql;
 #[cfg(feature = "tokio-postgres")]
 pub mod postgres;
 

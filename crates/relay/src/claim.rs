@@ -121,6 +121,7 @@ impl<'r, S: Source> Engine<'r, S> {
 
     fn take_answer(&mut self, answer: ClaimAnswer<S::Hold>) -> Option<ClaimNo> {
         let now = self.now();
+        let went_back = std::mem::take(&mut self.went_back);
         let claimed = match answer.result {
             Ok(claimed) => claimed,
             Err(error) => {
@@ -142,7 +143,8 @@ impl<'r, S: Source> Engine<'r, S> {
                 self.pace.worked(now, claim.more);
                 return Some(self.take(claim, answer.asked_at));
             }
-            Claimed::Nothing(idle) if idle.more => self.pace.worked(now, true),
+            // An answer that is older than what went back meanwhile says nothing of it.
+            Claimed::Nothing(idle) if idle.more || went_back => self.pace.worked(now, true),
             Claimed::Nothing(idle) => {
                 self.pace.idled(now, idle.due_in);
                 self.found_nothing(&idle, answer.held);

@@ -40,6 +40,8 @@ pub(crate) struct Engine<'r, S: Source> {
     pub(crate) hand: mpsc::UnboundedSender<(ShipmentNo, Vec<(usize, Verdict)>)>,
     pub(crate) pace: Pace,
     pub(crate) claiming: bool,
+    /// Something went back to the source while a claim was under way, which may have been answered before that.
+    pub(crate) went_back: bool,
     pub(crate) standby: Option<bool>,
     /// Whether the source's reading is stopped by a limit on what is parked.
     pub(crate) full: bool,
@@ -78,6 +80,7 @@ impl<'r, S: Source> Engine<'r, S> {
             hand,
             pace: Pace::new(relay.settings.poll, relay.clock.instant()),
             claiming: false,
+            went_back: false,
             standby: None,
             full: false,
             waits_for_commits: false,

@@ -93,6 +93,7 @@ impl<S: Source> Engine<'_, S> {
             Err(SourceError::Unreachable(_) | SourceError::Unfit(_)) if hold.is_none() => {
                 self.keep_received(number, &settlements);
                 self.close(number);
+                self.went_back |= self.claiming;
             }
             Err(SourceError::Unfit(fault)) if self.relay.settings.until_empty.is_some() => {
                 self.void(number);
@@ -159,6 +160,7 @@ impl<S: Source> Engine<'_, S> {
         // Something went back, or room has come: worth a look before the next poll.
         if settlements.iter().any(|(_, settlement)| *settlement != Settlement::Published) {
             self.hurry();
+            self.went_back |= self.claiming;
         }
     }
 
@@ -204,6 +206,7 @@ impl<S: Source> Engine<'_, S> {
         let Some(claim) = self.claims.get_mut(number) else { return };
         claim.void = true;
         claim.hold = None;
+        self.went_back |= self.claiming;
         let entries = claim.unsettled;
         let decided = std::mem::take(&mut claim.decided);
         self.keep_received(number, &decided);

@@ -41,6 +41,12 @@ pub fn mariadb() -> String {
     needed("POSTRIDER_TEST_MARIADB_URL")
 }
 
+/// The URL of MariaDB 10.11, if there is one beside [`mariadb`].
+#[must_use]
+pub fn mariadb10() -> Option<String> {
+    find("POSTRIDER_TEST_MARIADB10_URL")
+}
+
 /// The URL of MySQL 8.0, if there is one.
 #[must_use]
 pub fn mysql() -> Option<String> {

@@ -2,6 +2,7 @@
 
 mod broker;
 mod options;
+mod torn;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -155,6 +156,11 @@ impl PrivateKafka {
         for (name, text) in self.options.all_files() {
             self.put(&name, &text);
         }
+    }
+
+    /// Cuts the last batch off a partition's log: the broker, which must not run, has lost it when it is started again.
+    pub fn lose_last_batch(&self, node: usize, topic: &str, partition: usize) {
+        torn::lose_last_batch(&self.data(node).join(format!("{topic}-{partition}")));
     }
 
     /// Runs one of Kafka's own tools from inside, such as `kafka.admin.ConfigCommand`; answers what it said.

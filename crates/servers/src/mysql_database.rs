@@ -90,7 +90,7 @@ impl Drop for MysqlDatabase {
     }
 }
 
-fn query(url: &str, text: &str) -> mysql_async::Result<Rows> {
+pub(crate) fn query(url: &str, text: &str) -> mysql_async::Result<Rows> {
     let opts = Opts::from_url(url)?;
     let work = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

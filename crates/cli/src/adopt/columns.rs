@@ -45,7 +45,11 @@ const USUAL: [Usual; 21] = [
     ("trace", &["traceparent", "tracecontext"], TEXTS),
     ("trace_state", &["tracestate"], TEXTS),
     ("sequence", &["sequence", "sequencenumber", "aggregateversion"], &[Holds::Integer]),
-    ("status", &["status", "state", "eventstatus", "outboxstatus"], &[Holds::Text, Holds::Integer]),
+    (
+        "status",
+        &["status", "state", "eventstatus", "outboxstatus"],
+        &[Holds::Text, Holds::Integer, Holds::Boolean],
+    ),
     ("retries", &["retrycount", "retries", "attempts", "attemptcount", "tries"], &[Holds::Integer]),
     ("retries_max", &["maxretries", "maxretrycount", "maxattempts"], &[Holds::Integer]),
     ("not_before", &["nextattemptat", "nextretryat", "notbefore", "availableat", "retryat"], TIMES),
@@ -94,7 +98,7 @@ impl<'t> Found<'t> {
     /// empty until then.
     fn look_for_mark(&mut self) {
         let mut columns = self.table.columns.iter();
-        if let Some(flag) = columns.find(|column| column.holds == Holds::Boolean && is_flag(column)) {
+        if let Some(flag) = columns.find(|column| is_flag(column)) {
             match flag.empty_at_first {
                 true => self.mark = Some(flag),
                 false => self.parts.push(("status", flag)),
@@ -164,8 +168,9 @@ fn is_called(part: &str, column: &DescribedColumn) -> bool {
     USUAL.iter().any(|(known, names, _)| *known == part && names.contains(&name.as_str()))
 }
 
-fn is_flag(column: &DescribedColumn) -> bool {
-    FLAGS.contains(&bare(&column.name).as_str())
+/// Whether it is true or false, and its name says that true is published.
+pub(super) fn is_flag(column: &DescribedColumn) -> bool {
+    column.holds == Holds::Boolean && FLAGS.contains(&bare(&column.name).as_str())
 }
 
 /// `Event_Type`, `eventType` and `EVENTTYPE` are called the same.

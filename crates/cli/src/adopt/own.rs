@@ -45,27 +45,42 @@ pub(super) fn layout(table: &Described) -> Result<(String, Layout, Vec<String>),
     Ok((text, layout, told))
 }
 
-/// The word of each state; what was not seen in the table is left for a person to fill in.
-fn status_words(status: &DescribedColumn, told: &mut Vec<String>) -> Vec<(&'static str, String)> {
+/// The word of each state, and what is said of it; what was not seen in the table is left for a person to fill in.
+fn status_words(status: &DescribedColumn, told: &mut Vec<String>) -> Vec<(&'static str, String, String)> {
     let Sorted { mut found, left, missing } = words(status);
     let name = &status.name;
     if !found.is_empty() {
         let said: Vec<String> = found.iter().map(|(state, word)| format!("{word} = {state}")).collect();
         told.push(format!("Guessed by name: the words of \"{name}\": {}.", said.join(", ")));
     }
-    if !left.is_empty() {
+    if !left.is_empty() && missing.is_empty() {
         told.push(format!("Left out: {}: entries with these words are not touched.", left.join(", ")));
     }
+    let seen = seen(status, &left);
     if !missing.is_empty() {
         told.push(format!(
-            "Not known, since the table shows no such word: what \"{name}\" holds in an entry that is {}. Fill it in under [status], where \"{TO_FILL_IN}\" stands.",
+            "Not known: what \"{name}\" holds in an entry that is {} ({seen}). Fill it in under [status], where \"{TO_FILL_IN}\" stands.",
             missing.join(", and in one that is ")
         ));
     }
     found.extend(missing.into_iter().map(|state| (state, TO_FILL_IN.to_owned())));
     let place = |state: &str| ["pending", "published"].iter().position(|first| *first == state).unwrap_or(2);
     found.sort_by_key(|(state, _)| place(state));
-    found
+    let said = |word: &str| if word == TO_FILL_IN { format!("    # FILL IN: {seen}") } else { String::new() };
+    found.into_iter().map(|(state, word)| (state, quoted(&word), said(&word))).collect()
+}
+
+/// Which words there are to choose from, and which one new rows have.
+fn seen(status: &DescribedColumn, left: &[String]) -> String {
+    let DescribedColumn { declared, default, .. } = status;
+    let mut seen = match left {
+        [] => format!("the table shows no word for it, the column is of type {declared}"),
+        words => format!("of type {declared}, with {}", words.join(", ")),
+    };
+    if let Some(default) = default.as_ref().filter(|word| left.contains(word)) {
+        seen.push_str(&format!("; {default} is the default of a new row"));
+    }
+    one_line(&seen)
 }
 
 /// A cursor on a table that Postrider did not create has to be told where to begin.
@@ -78,7 +93,7 @@ fn text(
     found: &Found<'_>,
     way: Way,
     counts: bool,
-    states: &[(&'static str, String)],
+    states: &[(&'static str, String, String)],
     told: &mut Vec<String>,
 ) -> String {
     let order = if counts { "key" } else { "none" };
@@ -131,15 +146,10 @@ fn text(
     }
     if !states.is_empty() {
         text.push_str("\n[status]\n");
-        for (state, word) in states {
-            let open = if word == TO_FILL_IN {
-                "    # FILL IN: the word for it was not seen in the table"
-            } else {
-                ""
-            };
-            text.push_str(&format!("{state:9} = {}{open}\n", quoted(word)));
+        for (state, word, said) in states {
+            text.push_str(&format!("{state:9} = {word}{said}\n"));
         }
-        if states.iter().all(|(state, _)| *state != "dead") {
+        if states.iter().all(|(state, ..)| *state != "dead") {
             text.push_str("# dead    =        # the word for entries that are given up; without one that is kept beside the table\n");
         }
     }

@@ -93,7 +93,7 @@ fn words_that_are_not_seen_are_left_to_be_filled_in() {
     ] {
         let adopted = adopt(&table, &[]).unwrap();
         let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
-        assert!(text.contains("= \"?\"    # FILL IN"), "{text}");
+        assert!(text.contains("= \"?\"    # FILL IN: "), "{text}");
         assert!(
             adopted.told.iter().any(|told| told.contains("Fill it in under [status]")),
             "{:?}",
@@ -104,6 +104,42 @@ fn words_that_are_not_seen_are_left_to_be_filled_in() {
         let filled = text.replacen("= \"?\"", "= \"one\"", 1).replacen("= \"?\"", "= \"two\"", 1);
         Layout::parse("x", filled.as_bytes()).unwrap();
     }
+}
+
+/// F1, F5: the words there are to choose from are named, with the one that new rows have; a flag that is called a status is not
+/// guessed either.
+#[test]
+fn words_to_choose_from_are_named() {
+    let open = |table: &Described| {
+        let adopted = adopt(table, &[]).unwrap();
+        let Fits::Own(text) = &adopted.layout else { panic!("{adopted:?}") };
+        let lines: Vec<String> =
+            text.lines().filter(|line| line.contains("FILL IN")).map(str::to_owned).collect();
+        (lines, adopted.told.join(" "))
+    };
+    let mut numbers = status_table(&["0", "1"]);
+    numbers.columns[5].holds = Holds::Integer;
+    numbers.columns[5].default = Some("0".into());
+    let (lines, told) = open(&numbers);
+    let said = "of type text, with 0, 1; 0 is the default of a new row";
+    assert_eq!(
+        lines,
+        [
+            format!("pending   = \"?\"    # FILL IN: {said}"),
+            format!("published = \"?\"    # FILL IN: {said}")
+        ]
+    );
+    assert!(told.contains(&format!("pending, and in one that is published ({said})")), "{told}");
+    assert!(!told.contains("Left out: 0"), "{told}");
+    let mut flag = status_table(&[]);
+    flag.columns[5] = column("status", Holds::Boolean);
+    let (lines, _) = open(&flag);
+    assert_eq!(lines[0], "pending   = \"?\"    # FILL IN: of type boolean, with false, true");
+    let (lines, _) = open(&status_table(&[]));
+    assert_eq!(
+        lines[1],
+        "published = \"?\"    # FILL IN: the table shows no word for it, the column is of type text"
+    );
 }
 
 /// F1: a flag is a status of two words; that an entry is dead is kept beside the table.
@@ -168,6 +204,13 @@ fn one_of_several_has_to_be_named() {
     let tables = [outbox("Outbox"), outbox("outbox"), outbox("old_outbox")];
     let failure = choose(&tables, None).unwrap_err();
     assert!(failure.fault.unwrap().to_string().contains("public.Outbox, public.outbox, public.old_outbox"));
+    let odd = [outbox("my \"Outbox"), outbox("an outbox")];
+    let named = choose(&odd, None).unwrap_err().fault.unwrap().to_string();
+    assert!(
+        named.contains("public.\"my \"\"Outbox\", public.\"an outbox\""),
+        "as --table takes them: {named}"
+    );
+    assert_eq!(choose(&odd, Some(&Named::parse("public.\"my \"\"Outbox\""))).unwrap().name, "my \"Outbox");
     assert_eq!(choose(&tables, Some(&Named::parse("Outbox"))).unwrap().name, "Outbox");
     assert_eq!(choose(&tables, Some(&Named::parse("public.OLD_OUTBOX"))).unwrap().name, "old_outbox");
     assert!(choose(&tables, Some(&Named::parse("other.outbox"))).is_err());

@@ -2,6 +2,8 @@
 
 use postrider_postgres::{DescribedColumn, Holds};
 
+use super::columns::is_flag;
+
 /// A state, and the words that are usual for it.
 const USUAL: [(&str, &[&str]); 5] = [
     ("pending", &["PENDING", "NEW", "READY", "CREATED", "UNPUBLISHED", "UNSENT", "QUEUED"]),
@@ -26,12 +28,15 @@ pub(super) struct Sorted {
 
 /// Sorts the words that were seen.
 pub(super) fn words(status: &DescribedColumn) -> Sorted {
-    if status.holds == Holds::Boolean {
+    if is_flag(status) {
         let found = vec![("pending", "false".into()), ("published", "true".into())];
         return Sorted { found, left: Vec::new(), missing: Vec::new() };
     }
     let mut known = status.words.clone();
-    known.extend(status.default.clone().filter(|word| !status.words.contains(word)));
+    if status.holds == Holds::Boolean {
+        known = vec!["false".into(), "true".into()];
+    }
+    known.extend(status.default.clone().filter(|word| !known.contains(word)));
     let mut found = Vec::new();
     for (state, usual) in USUAL {
         let word = usual.iter().find_map(|usual| known.iter().find(|word| word.to_uppercase() == *usual));

@@ -42,6 +42,10 @@ pub(crate) struct Args {
     #[arg(long)]
     key: Option<String>,
 
+    /// The event's own id; by default a new UUID.
+    #[arg(long, value_name = "ID", conflicts_with = "lines")]
+    id: Option<String>,
+
     /// Who says so.
     #[arg(long, value_name = "URI", default_value = "/postrider/append")]
     source: String,
@@ -149,7 +153,7 @@ impl<R: BufRead> Script<'_, R> {
         let id = Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, nanos));
         let text = |text: &String| Text::from(text.as_str());
         Envelope {
-            id: Text::from(id.to_string()),
+            id: args.id.as_ref().map_or_else(|| Text::from(id.to_string()), text),
             source: text(&args.source),
             event_type: text(&args.event_type),
             time,

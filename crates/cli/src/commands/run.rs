@@ -71,7 +71,10 @@ pub(crate) async fn run(args: &Args, config: &Config, clock: &SharedClock) -> Re
         settings,
         clock: clock.clone(),
         chance: chance(),
-        observer: Arc::new(Watched { steps: Steps::new(args.until_empty, clock), pulse: pulse.clone() }),
+        observer: Arc::new(Watched {
+            steps: Steps::new(args.until_empty, clock, &layout),
+            pulse: pulse.clone(),
+        }),
     };
     let tend = Tend { store: store.clone(), chores: chores(config, &layout), clock: clock.clone() };
     welcome(config);
@@ -221,7 +224,9 @@ async fn conclude(args: &Args, summary: &Summary, pulse: &Pulse, store: &dyn Sto
     }
     note(&format!("Published {}.", events(summary.published)));
     let depth = store.depth().await?;
-    let full = pulse.is_full().then(|| relays::full_up(depth.culprit.as_ref(), pulse.leaves_alone()));
+    let full = pulse
+        .is_full()
+        .then(|| relays::full_up(depth.culprit.as_ref(), pulse.leaves_alone().then_some(relays::AWAY)));
     for line in left(&depth).into_iter().chain(full) {
         note(&line);
     }

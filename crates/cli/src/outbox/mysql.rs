@@ -19,5 +19,7 @@ pub(super) fn config(config: &Config) -> Result<postrider_mysql::Config, Failure
             .map_err(|fault| refused(fault.problem, fault.remedy))?;
     }
     mysql.lease_ttl = config.outbox.lease_ttl;
+    mysql.payload_bytes_max = config.outbox.payload_bytes_max;
+    mysql.start = start(config);
     Ok(mysql)
 }

@@ -123,7 +123,13 @@ fn a_column_that_goes_and_comes_back() {
         ]);
         stage.database.query(&format!("alter table {} rename payload_2 to payload", stage.table));
         stage.arrives(2);
-        stage.relay.wait_until_said("the database answers again");
+        stage.relay.wait_until("what was mended", |said| {
+            said.lines().any(|line| {
+                line.contains("the outbox can be used again")
+                    && line.contains("maps columns that the table does not have")
+                    && line.contains("payload")
+            })
+        });
         // Another type than the statements were made for.
         stage.database.query(&format!(
             "alter table {0} drop payload; alter table {0} add payload json not null default '{{\"n\":0}}'",
@@ -170,12 +176,18 @@ fn a_right_that_is_missing_at_the_start() {
             "revoke select on {table} from {role}; revoke update on postrider_leases from {role}"
         ));
         for args in [&["run"][..], &["run", "--until-empty"]] {
-            stage.world.run(args).failed(
+            let did = stage.world.run(args);
+            did.failed(
                 2,
                 &[
                     &format!("grant select on \"{table}\" to \"{role}\";"),
                     &format!("grant update on \"postrider_leases\" to \"{role}\";"),
                 ],
+            );
+            assert!(
+                did.stderr.trim_end().ends_with(';'),
+                "a statement can be copied as it stands: {}",
+                did.stderr
             );
         }
         stage

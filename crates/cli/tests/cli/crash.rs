@@ -3,9 +3,10 @@
 use postrider_core::point::POINTS;
 
 use crate::shop::{Road, Shop};
+use crate::world::World;
 
 /// Short, because the next relay has to wait for the dead one's lease.
-const LEASE_TTL: &str = "500ms";
+pub(crate) const LEASE_TTL: &str = "500ms";
 
 /// At the first passing nothing has been settled yet; at the second, something has.
 fn crash_everywhere(road: Road, passing: u32) {
@@ -17,8 +18,12 @@ fn crash_everywhere(road: Road, passing: u32) {
 }
 
 fn crash(road: Road, point: &str, passing: u32) {
-    let world = road.world(LEASE_TTL, 4);
-    let mut shop = Shop::new(&world, road);
+    crash_in(&road.world(LEASE_TTL, 4), road, point, passing);
+}
+
+/// The same in a world that is there.
+pub(crate) fn crash_in(world: &World, road: Road, point: &str, passing: u32) {
+    let mut shop = Shop::new(world, road);
     shop.commit(10);
     shop.roll_back(2);
     shop.commit(6);
@@ -89,6 +94,16 @@ fn postgres_hold_killed_at_every_point() {
 #[test]
 fn mysql_lease_killed_at_every_point() {
     crash_everywhere(Road::MysqlLease, 1);
+}
+
+#[test]
+fn mysql_cursor_killed_at_every_point() {
+    crash_everywhere(Road::MysqlCursor, 1);
+}
+
+#[test]
+fn mysql_hold_killed_at_every_point() {
+    crash_everywhere(Road::MysqlHold, 1);
 }
 
 #[test]

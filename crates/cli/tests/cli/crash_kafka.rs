@@ -15,7 +15,7 @@ const ROADS: [Road; 3] = [Road::CursorToKafka, Road::LeaseToKafka, Road::HoldToK
 const LEASE_TTL: &str = "2s";
 
 /// A relay at a point of its road.
-struct Stand {
+pub(crate) struct Stand {
     world: World,
     road: Road,
     point: &'static str,
@@ -23,12 +23,12 @@ struct Stand {
 
 /// The ways take turns at the points, beginning with another one for each thing that happens; `cargo xtask soak` has the
 /// whole product.
-fn stands(first: usize, world: impl Fn(Road) -> World) -> Vec<Stand> {
+pub(crate) fn stands(roads: &[Road], first: usize, world: impl Fn(Road) -> World) -> Vec<Stand> {
     let whole = std::env::var_os("POSTRIDER_SOAK").is_some();
     let mut stands = Vec::new();
-    for (turn, point) in POINTS.iter().filter(|point| ROADS[0].passes(point)).enumerate() {
-        for (at, road) in ROADS.into_iter().enumerate() {
-            if whole || (turn + first) % ROADS.len() == at {
+    for (turn, point) in POINTS.iter().filter(|point| roads[0].passes(point)).enumerate() {
+        for (at, road) in roads.iter().copied().enumerate() {
+            if whole || (turn + first) % roads.len() == at {
                 stands.push(Stand { world: world(road), road, point });
             }
         }
@@ -37,7 +37,7 @@ fn stands(first: usize, world: impl Fn(Road) -> World) -> Vec<Stand> {
 }
 
 /// All of them stand at their points when it happens, once; then they go on.
-fn interrupted(stands: &[Stand], happens: impl FnOnce()) {
+pub(crate) fn interrupted(stands: &[Stand], happens: impl FnOnce()) {
     let mut all = Vec::new();
     for Stand { world, road, point } in stands {
         let mut shop = Shop::new(world, *road);
@@ -75,7 +75,7 @@ fn interrupted(stands: &[Stand], happens: impl FnOnce()) {
 #[test]
 fn a_crash_of_kafka_at_every_point_loses_nothing() {
     let mut broker = broker();
-    let stands = stands(0, |road| {
+    let stands = stands(&ROADS, 0, |road| {
         let database = Database::create_blocking();
         let url = database.url();
         let ends =
@@ -92,7 +92,7 @@ fn a_crash_of_kafka_at_every_point_loses_nothing() {
 fn a_crash_of_postgres_at_every_point_on_the_way_to_kafka_loses_nothing() {
     let mut server = PrivatePostgres::start();
     let url = server.url();
-    let stands = stands(1, |road| road.world_in(LEASE_TTL, 4, Database::create_blocking_on(&url)));
+    let stands = stands(&ROADS, 1, |road| road.world_in(LEASE_TTL, 4, Database::create_blocking_on(&url)));
     interrupted(&stands, || {
         server.kill();
         server.restart();
@@ -103,7 +103,7 @@ fn a_crash_of_postgres_at_every_point_on_the_way_to_kafka_loses_nothing() {
 fn a_crash_of_both_connections_at_every_point_loses_nothing() {
     let broker = broker();
     let door = Door::before(&postrider_servers::postgres());
-    let stands = stands(2, |road| {
+    let stands = stands(&ROADS, 2, |road| {
         let database = Database::create_blocking();
         let url = door.url(&database.url());
         let ends =

@@ -12,7 +12,7 @@ use crate::wait::{timed, until};
 use crate::world::{Process, World};
 
 /// The first broker is the one that knows of the others, and stays: one test at a time has them.
-fn cluster() -> MutexGuard<'static, PrivateKafka> {
+pub(crate) fn cluster() -> MutexGuard<'static, PrivateKafka> {
     static CLUSTER: LazyLock<Mutex<PrivateKafka>> = LazyLock::new(|| {
         Mutex::new(PrivateKafka::start_with(&KafkaOptions { brokers: 3, ..KafkaOptions::default() }))
     });

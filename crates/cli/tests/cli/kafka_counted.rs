@@ -61,6 +61,9 @@ fn b8_a_message_that_the_broker_refuses_is_retried_ten_times_and_stays() {
         said.lines().any(|line| line.contains("ERROR") && line.contains("dead: given up"))
     });
     assert_eq!(attempts(&relay), (1..=10).map(|n| n.to_string()).collect::<Vec<_>>());
+    let said = relay.said();
+    let mut retries = said.lines().filter(|line| line.contains("failed try, to be retried"));
+    assert!(retries.all(|line| line.contains("WARN") && line.contains("id=1 ")), "{said}");
     let error = team.value("select last_error from outbox_failed where event_id = 'e1'");
     assert!(error.contains(topic.name()) && error.contains("cleanup.policy=compact wants a key"), "{error}");
     // B7: the message's own faults open no circuit.

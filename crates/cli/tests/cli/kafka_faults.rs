@@ -199,7 +199,10 @@ fn a_certificate_for_another_name_holds_its_sink_until_it_is_replaced() {
     let sinks = format!("{}{FILE}", sink(&kafka.brokers_at("secure"), &properties));
     let mut fault = Fault::begin(&kafka, &sinks, "sink = \"file\"\n");
     let mut stock = Topic::create_on(&kafka.inside(), &fault.stock, 2, &[]);
-    fault.is_told(&["certificate verify failed", "the name in its url is in the certificate"]);
+    fault.is_told(&[
+        "certificate verify failed: it is for another name",
+        "by a name that is in its certificate",
+    ]);
     fault.orders_flow(|_, world| in_the_file(world));
     kafka.certify("secure", &right);
     kafka.restart(1);

@@ -29,6 +29,7 @@ static WAYS: LazyLock<Ways> = LazyLock::new(|| {
             listener("both", true, Some(&server)),
             listener("mutual", false, Some(&server)),
             listener("misnamed", false, Some(&elsewhere)),
+            listener("misnamedlogin", true, Some(&elsewhere)),
         ],
         users: vec![("relay".to_owned(), "hunter2".to_owned())],
         settings: mutual.map(|line| format!("listener.name.mutual.{line}")).to_vec(),
@@ -80,7 +81,7 @@ fn publishes(listener: &str, properties: &[(&str, &str)]) {
 
 /// `check` and `run` say what is wrong and what to do; nothing arrives, and nothing is dead.
 #[track_caller]
-fn refused(listener: &str, properties: &[(&str, &str)], parts: &[&str]) {
+fn refused(listener: &str, properties: &[(&str, &str)], parts: &[&str]) -> String {
     let mut topic = Topic::create_on(&WAYS.kafka.inside(), &topic_name("tls"), 1, &[]);
     let world = world(listener, topic.name(), properties);
     let check = world.run(&["check"]);
@@ -94,6 +95,7 @@ fn refused(listener: &str, properties: &[(&str, &str)], parts: &[&str]) {
     }
     assert!(world.run(&["list", "--state", "dead", "--json"]).ok().is_empty());
     assert_eq!(topic.read().len(), 0);
+    format!("{}{}", check.stderr, run.stderr)
 }
 
 #[track_caller]
@@ -146,22 +148,32 @@ fn a_missing_certificate_of_the_relays_is_named() {
     refused("mutual", &CERTIFIED[..2], &["certificate", "ssl.certificate.location"]);
 }
 
-/// F5, F6: another authority than the broker's.
+/// F5, F6: another authority than the broker's, and none at all: each has its own remedy, and neither is taken for a name.
 #[test]
 fn an_authority_that_does_not_know_the_broker_is_named() {
     let properties = [("security.protocol", "ssl"), ("ssl.ca.location", "other.pem")];
-    refused("secure", &properties, &["certificate verify failed", "ssl.ca.location"]);
+    let told = [
+        "certificate verify failed: nobody vouches for it whom ssl.ca.location names",
+        "Let ssl.ca.location",
+    ];
+    let said = refused("secure", &properties, &told);
+    assert!(!said.contains("another name"), "{said}");
+    let told =
+        ["certificate verify failed: nobody vouches for it whom the system trusts", "Set ssl.ca.location"];
+    let said = refused("secure", &properties[..1], &told);
+    assert!(!said.contains("another name"), "{said}");
 }
 
-/// F5, F6: the certificate is for another name than the url has.
+/// F5, F6: the certificate is for another name than the url has; the authority is right, and nobody is sent to look for it.
 #[test]
 fn a_certificate_for_another_name_is_named() {
-    let properties = [("security.protocol", "ssl"), ("ssl.ca.location", "ca.pem")];
-    refused(
-        "misnamed",
-        &properties,
-        &["certificate verify failed", "the name in its url is in the certificate"],
-    );
+    let told = ["certificate verify failed: it is for another name", "by a name that is in its certificate"];
+    let tls = [("security.protocol", "ssl"), ("ssl.ca.location", "ca.pem")];
+    let login = [&[("security.protocol", "sasl_ssl"), tls[1]], &SCRAM[..]].concat();
+    for (listener, properties) in [("misnamed", &tls[..]), ("misnamedlogin", &login)] {
+        let said = refused(listener, properties, &told);
+        assert!(!said.contains("ssl.ca.location"), "{listener}: {said}");
+    }
 }
 
 /// F5, F6: a wrong password, over TLS.

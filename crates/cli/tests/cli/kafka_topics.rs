@@ -183,3 +183,49 @@ fn b16_the_example_provisions_the_teams_topics_on_three_brokers() {
         ],
     );
 }
+
+/// Ledger's own table with a posting and its reversal, and a relay that goes by this route.
+fn ledger(brokers: &str, route: &str) -> World {
+    let world = World::new();
+    world
+        .database("bank.db")
+        .execute_batch(
+            "create table outbox_event (id integer primary key autoincrement, aggregate_type text not null, \
+             aggregate_id text not null, event_type text not null, payload text not null, status text not null default 'PENDING', \
+             retry_count integer not null default 0, created_at text not null default current_timestamp, processed_at text);
+             insert into outbox_event (aggregate_type, aggregate_id, event_type, payload) values \
+             ('TRANSACTION', 't1', 'LEDGER_POSTED', '{\"accountId\":\"a1\"}'), \
+             ('TRANSACTION', 't1', 'LEDGER_REVERSED', '{\"accountId\":\"a1\"}');",
+        )
+        .unwrap();
+    world.write(
+        "postrider.toml",
+        &format!(
+            "[outbox]\nurl = \"sqlite://bank.db\"\nlayout = \"ledger\"\n[[sink]]\nurl = \"kafka://{brokers}\"\n{route}"
+        ),
+    );
+    world.run(&["migrate"]).ok();
+    world
+}
+
+/// E5: one topic for all, or one per type, by config; a real broker has them there, under the account.
+#[test]
+fn e5_one_topic_for_all_or_one_per_type() {
+    let broker = crate::kafka_commerce::broker();
+    let topic = |name: &str| Topic::create_on(&broker.inside(), name, 1, &[]);
+    let [mut all, mut posted, mut reversed] =
+        ["ledger-events", "ledger-posted-events", "ledger-reversed-events"].map(topic);
+    let types = |topic: &mut Topic| -> Vec<String> {
+        topic.read().iter().map(|record| record.header("ce_type") + " " + &record.key_text()).collect()
+    };
+    ledger(&broker.brokers(), "").run(&["run", "--until-empty"]).ok();
+    assert_eq!(types(&mut all), ["LEDGER_POSTED a1", "LEDGER_REVERSED a1"]);
+    assert_eq!(types(&mut posted).len() + types(&mut reversed).len(), 0);
+    let one_each = "[[route]]\ntopic = \"{type:kebab}-events\"\n";
+    ledger(&broker.brokers(), one_each).run(&["run", "--until-empty"]).ok();
+    assert_eq!(
+        (types(&mut posted), types(&mut reversed)),
+        (vec!["LEDGER_POSTED a1".into()], vec!["LEDGER_REVERSED a1".into()])
+    );
+    assert_eq!(types(&mut all).len(), 2, "and none of them there");
+}

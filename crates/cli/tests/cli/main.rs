@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion, in its helpers too")]
 
 mod adoption;
+mod adoption_odd;
 mod bad_input;
+mod bank;
 mod changed;
 mod crash;
 mod crash_kafka;
+mod crash_mysql;
 mod crash_server;
 mod demo;
 mod encoding;
@@ -16,6 +19,7 @@ mod kafka_commerce;
 mod kafka_counted;
 mod kafka_faults;
 mod kafka_forms;
+mod kafka_mysql;
 mod kafka_outage;
 mod kafka_parked;
 mod kafka_teams;
@@ -25,6 +29,10 @@ mod landing;
 mod large;
 mod marks;
 mod mysql;
+mod mysql_append;
+mod mysql_faults;
+mod mysql_native;
+mod mysql_pause;
 mod newcomer;
 mod operator;
 mod outage;

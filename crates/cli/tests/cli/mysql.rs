@@ -4,33 +4,10 @@ use postrider_core::rows::content_hash;
 use postrider_servers::MysqlDatabase;
 use serde_json::Value;
 
+use crate::bank::{DONATION, LEDGER};
 use crate::world::World;
 
-/// A13, as the team has it.
-const DONATION: &str = "
-    create table donation_outbox (
-        id bigint auto_increment primary key, version bigint, request_id varchar(50) not null,
-        event_type varchar(50) not null, payload text not null, content_hash varchar(64) not null,
-        status varchar(20) not null default 'PENDING', locked_by varchar(100), locked_at datetime(6),
-        retry_count int default 0, max_retries int default 3, last_error varchar(500), next_retry_at datetime(6),
-        created_at datetime(6), updated_at datetime(6), unique key uk_request (request_id),
-        key idx_poll (status, next_retry_at), key idx_locked (status, locked_at)
-    );
-    create table donation_dlq (
-        id bigint auto_increment primary key, original_id bigint, request_id varchar(50), event_type varchar(50),
-        payload text, reason varchar(500), created_at datetime(6)
-    );";
-
-/// E3, as the team has it.
-const LEDGER: &str = "
-    create table outbox_event (
-        id bigint auto_increment primary key, aggregate_type varchar(50) not null, aggregate_id varchar(64) not null,
-        event_type varchar(100) not null, payload json not null, status varchar(20) not null default 'PENDING',
-        retry_count int not null default 0, created_at datetime(6) not null, processed_at datetime(6),
-        key idx_status_created (status, created_at)
-    );";
-
-fn world(database: &MysqlDatabase, layout: &str) -> World {
+pub(crate) fn world(database: &MysqlDatabase, layout: &str) -> World {
     let world = World::new();
     world.write(
         "postrider.toml",
@@ -42,7 +19,7 @@ fn world(database: &MysqlDatabase, layout: &str) -> World {
     world
 }
 
-fn events(world: &World) -> Vec<Value> {
+pub(crate) fn events(world: &World) -> Vec<Value> {
     world.landed().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -95,7 +72,7 @@ fn ledger_as_the_team_has_it() {
         let account = n % 2;
         database.query(&format!(
             "insert into outbox_event (aggregate_type, aggregate_id, event_type, payload, created_at) values \
-             ('TRANSACTION', 't{n}', 'LEDGER_POSTED', '{{\"accountId\": \"a{account}\", \"n\": {n}}}', utc_timestamp(6))"
+             ('TRANSACTION', {n}, 'LEDGER_POSTED', '{{\"accountId\": \"a{account}\", \"n\": {n}}}', utc_timestamp(6))"
         ));
     }
     let world = world(&database, "ledger");
@@ -109,7 +86,7 @@ fn ledger_as_the_team_has_it() {
         let numbers: Vec<u64> = of.map(|event| event["data"]["n"].as_u64().unwrap()).collect();
         assert!(numbers.len() == 3 && numbers.is_sorted(), "{account}: {numbers:?}");
     }
-    assert_eq!(events[0]["aggregateid"], "t1");
+    assert_eq!(events[0]["aggregateid"], "1");
     assert_eq!(events[0]["partitionkey"], "a1");
     let processed =
         "select count(*) from outbox_event where status = 'PROCESSED' and processed_at is not null";
@@ -131,9 +108,9 @@ fn what_cannot_be_done_is_said() {
     }
     world.run(&["migrate", "--print"]).ok();
     let append = ["append", "--type", "A", "--aggregate-type", "A", "--aggregate-id", "1"];
-    world.run_with(&append, "{}").failed(2, &["not in this build yet", "outbox_event"]);
+    world.run_with(&append, "{}").failed(3, &["127.0.0.1:1/bank"]);
     world.write("postrider.toml", "[outbox]\nurl = \"mariadb://app@127.0.0.1:1/bank\"\n");
-    world.run(&["run"]).failed(2, &["way = \"cursor\" is not in this build yet", "lease"]);
+    world.run(&["run"]).failed(3, &["127.0.0.1:1/bank"]);
     let database = MysqlDatabase::create_blocking();
     world.write("postrider.toml", &format!("[outbox]\nurl = \"{}x\"\nlayout = \"ledger\"\n", database.url()));
     world.run(&["status"]).failed(3, &["no such database"]);

@@ -25,10 +25,18 @@ pub(crate) enum Road {
     PostgresHold,
     /// A status table on MariaDB, by lease.
     MysqlLease,
+    /// The native layout on MariaDB.
+    MysqlCursor,
+    /// A status table on MariaDB, by row locks.
+    MysqlHold,
     /// The three on PostgreSQL, to Kafka.
     CursorToKafka,
     LeaseToKafka,
     HoldToKafka,
+    /// The three on MariaDB or MySQL, to Kafka.
+    MysqlLeaseToKafka,
+    MysqlCursorToKafka,
+    MysqlHoldToKafka,
 }
 
 const STATUS_TABLE: &str = "
@@ -122,7 +130,7 @@ impl Road {
         let mut world = World::new();
         let url = if self.is_postgres() {
             door(world.server.insert(postrider_servers::Database::create_blocking()))
-        } else if self == Self::MysqlLease {
+        } else if self.is_mysql() {
             world.mysql.insert(postrider_servers::MysqlDatabase::create_blocking()).url()
         } else {
             "sqlite://shop.db".to_owned()
@@ -176,27 +184,42 @@ impl Road {
     }
 
     pub(crate) fn is_postgres(self) -> bool {
-        !matches!(self, Self::Cursor | Self::Lease | Self::MysqlLease)
+        !matches!(self, Self::Cursor | Self::Lease) && !self.is_mysql()
+    }
+
+    pub(crate) fn is_mysql(self) -> bool {
+        let to_kafka =
+            matches!(self, Self::MysqlLeaseToKafka | Self::MysqlCursorToKafka | Self::MysqlHoldToKafka);
+        to_kafka || matches!(self, Self::MysqlLease | Self::MysqlCursor | Self::MysqlHold)
     }
 
     fn is_native(self) -> bool {
-        matches!(self, Self::Cursor | Self::PostgresCursor | Self::CursorToKafka)
+        matches!(
+            self,
+            Self::Cursor
+                | Self::PostgresCursor
+                | Self::MysqlCursor
+                | Self::CursorToKafka
+                | Self::MysqlCursorToKafka
+        )
     }
 
     fn goes_to_kafka(self) -> bool {
-        matches!(self, Self::CursorToKafka | Self::LeaseToKafka | Self::HoldToKafka)
+        let from_postgres = matches!(self, Self::CursorToKafka | Self::LeaseToKafka | Self::HoldToKafka);
+        from_postgres
+            || matches!(self, Self::MysqlLeaseToKafka | Self::MysqlCursorToKafka | Self::MysqlHoldToKafka)
     }
 
     /// Whether each order's events arrive in order.
     fn keeps_order(self) -> bool {
-        !matches!(self, Self::PostgresHold | Self::HoldToKafka)
+        !matches!(self, Self::PostgresHold | Self::MysqlHold | Self::HoldToKafka | Self::MysqlHoldToKafka)
     }
 
     /// Whether an entry passes a point on this road.
     pub(crate) fn passes(self, point: &str) -> bool {
         let own = match self {
             Self::Cursor | Self::Lease => "sqlite.",
-            Self::MysqlLease => "mysql.",
+            _ if self.is_mysql() => "mysql.",
             _ => "postgres.",
         };
         let is_others = |database: &str| database != own && point.starts_with(database);
@@ -205,7 +228,10 @@ impl Road {
     }
 
     fn insert(self) -> &'static str {
-        if self.is_native() {
+        if self.is_native() && self.is_mysql() {
+            "insert into outbox (event_id, type, source, aggregate_type, aggregate_id, payload)
+             values (?1, 'shop.order.changed.v1', '/shop', 'Order', ?2, ?3)"
+        } else if self.is_native() {
             "insert into outbox (event_id, type, source, aggregate_type, aggregate_id, payload, time)
              values (?1, 'shop.order.changed.v1', '/shop', 'Order', ?2, ?3, 1700000000000000)"
         } else {

@@ -11,6 +11,8 @@
 //! [`Cursor::write`], and [`Cursor::load`] from the last write that succeeded is always safe. What is persisted covers
 //! every committed id: published, an exception, in a parked range, in an open gap, or above the position.
 
+mod begin;
+mod draft;
 mod exceptions;
 mod loaded;
 mod outs;
@@ -37,6 +39,8 @@ use exceptions::Exceptions;
 use outs::Outs;
 use write::Ink;
 
+pub use begin::{BACKWARDS, Begin, Found, Standing, TeamPosition, missing};
+pub use draft::Draft;
 pub use loaded::{Loaded, Offered, SETTLED, Taken, offer_all};
 pub use reading::{RangeRead, Reading};
 pub use saved::{Exception, ParkedRange, Saved, Shelf};

@@ -52,6 +52,36 @@ pub enum Shelf {
     Dead,
 }
 
+impl Shelf {
+    /// What it is called where it is kept.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Parked => "parked",
+            Self::Waiting { .. } => "waiting",
+            Self::Dead => "dead",
+        }
+    }
+
+    /// When a waiting one is due, in microseconds since 1970.
+    #[must_use]
+    pub fn due_us(self) -> Option<i64> {
+        match self {
+            Self::Waiting { due } => Some(due.as_microsecond()),
+            Self::Parked | Self::Dead => None,
+        }
+    }
+
+    /// By its word; `due` is asked for where it waits.
+    pub fn of(word: &str, due: impl FnOnce() -> Timestamp) -> Self {
+        match word {
+            "dead" => Self::Dead,
+            "waiting" => Self::Waiting { due: due() },
+            _ => Self::Parked,
+        }
+    }
+}
+
 /// All rows of a kind from `first` on have not been handed out yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedRange {

@@ -77,6 +77,8 @@ pub struct Layout {
     pub zone: Zone,
     /// Where each part of an entry stands.
     pub columns: Columns,
+    /// Who gives an event its sequence.
+    pub numbers: Numbers,
     /// The words of the status column, where there is one.
     pub status: Option<Words>,
     /// How published shows.
@@ -189,6 +191,17 @@ pub enum OnDead {
     Hold,
     /// Its key goes on.
     Skip,
+}
+
+/// Who gives an event its sequence: its number within the key, which a consumer can verify (E4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Numbers {
+    /// The writer, if anybody.
+    #[default]
+    Writer,
+    /// The append, in the writer's transaction: one after the other from 1, without gaps or duplicates.
+    Append,
 }
 
 /// Whether an event may have no data: a payload that is NULL.

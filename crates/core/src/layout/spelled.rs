@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use super::published;
 use super::retry::Retry;
 use super::{
-    Columns, Data, DeadTable, Identifier, Interval, Layout, MessageForm, OnDead, Order, Payload,
+    Columns, Data, DeadTable, Identifier, Interval, Layout, MessageForm, Numbers, OnDead, Order, Payload,
     PositionTable, Published, SideTables, Way, Words, Zone,
 };
 use crate::nearest::toml_fault;
@@ -58,6 +58,8 @@ struct Spelled {
     #[serde(default)]
     zone: Zone,
     columns: Columns,
+    #[serde(default)]
+    numbers: Numbers,
     status: Option<Words>,
     published: Option<published::Spelled>,
     #[serde(default)]
@@ -106,6 +108,7 @@ impl Spelled {
             data: self.data.unwrap_or_default(),
             zone: self.zone,
             columns: self.columns,
+            numbers: self.numbers,
             status: self.status,
             published,
             retry_runs,

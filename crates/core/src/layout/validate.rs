@@ -2,7 +2,7 @@
 
 mod sides;
 
-use super::{Column, Identifier, Layout, MessageForm, Published, Shape, TimeForm, Way};
+use super::{Column, Identifier, Layout, MessageForm, Numbers, Published, Shape, TimeForm, Way};
 use crate::route::check_topic;
 use crate::{Fault, Names, limits, name};
 
@@ -39,6 +39,7 @@ impl Layout {
         let checks = [
             Self::names_are_sound,
             Self::columns_are_possible,
+            Self::numbers_have_a_place,
             Self::topics_are_sound,
             Self::message_is_possible,
             Self::words_are_sound,
@@ -82,6 +83,17 @@ impl Layout {
             (
                 format!("batch = {} is not from 1 to {}", self.batch, limits::BATCH_ENTRIES_MAX),
                 "Choose a batch within these bounds; 1000 is the usual one.".into(),
+            )
+        })
+    }
+
+    fn numbers_have_a_place(&self) -> Result<(), Problem> {
+        let has_place = matches!(self.columns.sequence, Some(Column::Named(..) | Column::Json(_)));
+        require(self.numbers == Numbers::Writer || has_place, || {
+            (
+                "numbers = \"append\", and there is no place for a number".into(),
+                "Map columns.sequence: a column, or a path into the payload such as { json = \"$.sequenceNumber\" }."
+                    .into(),
             )
         })
     }

@@ -3,44 +3,56 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is known of a row that was handed out.
-#[derive(Clone, Debug)]
-pub struct OpenRow {
-    /// The row's id.
-    pub entry: String,
-    /// Retries scheduled before this try.
-    pub retries: u32,
-    /// The version that the claim gave it; zero where the table has none.
-    pub version: i64,
-    /// Whether what became of it is written.
-    pub settled: bool,
-}
+use super::{OpenRow, Rank};
+use crate::Key;
 
 /// The rows of a relay's open claims, by their ids: whatever the table says, it does not take them from itself.
 #[derive(Clone, Debug, Default)]
-pub struct Hands(Arc<Mutex<HashSet<String>>>);
+pub struct Hands(Arc<Mutex<Rows>>);
+
+#[derive(Debug, Default)]
+struct Rows {
+    held: HashSet<String>,
+    /// What was given back since somebody asked.
+    back: Vec<(Option<Key>, Rank)>,
+}
 
 impl Hands {
     /// Rows that were handed out.
     pub fn take<'r>(&self, rows: impl IntoIterator<Item = &'r OpenRow>) {
-        self.all().extend(rows.into_iter().map(|row| row.entry.clone()));
+        self.all().held.extend(rows.into_iter().map(|row| row.entry().to_owned()));
     }
 
-    /// Rows that are settled, or whose claim has ended.
+    /// These are done with.
     pub fn let_go<'r>(&self, rows: impl IntoIterator<Item = &'r OpenRow>) {
         let mut all = self.all();
         for row in rows {
-            all.remove(&row.entry);
+            all.held.remove(row.entry());
         }
+    }
+
+    /// These are to be handed out again.
+    pub fn give_back<'r>(&self, rows: impl IntoIterator<Item = &'r OpenRow>) {
+        let mut all = self.all();
+        for row in rows {
+            all.back.push((row.key.clone(), row.rank.clone()));
+            all.held.remove(row.entry());
+        }
+    }
+
+    /// What was given back since this was asked the last time.
+    #[must_use]
+    pub fn given_back(&self) -> Vec<(Option<Key>, Rank)> {
+        std::mem::take(&mut self.all().back)
     }
 
     /// Whether a row is in one of the open claims.
     #[must_use]
     pub fn have(&self, entry: &str) -> bool {
-        self.all().contains(entry)
+        self.all().held.contains(entry)
     }
 
-    fn all(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn all(&self) -> MutexGuard<'_, Rows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,14 +1,23 @@
-//! Deciding over status tables, whatever the database: which of the rows that were looked at may be handed out, what a relay
-//! has in its hands, and what is written of each settlement. An adapter reads rows and runs SQL.
+//! Deciding over status tables, whatever the database: how far the rows were looked at and when that is done again, which of
+//! them may be handed out, which came late, what a relay has in its hands, and what is written of each settlement. An adapter
+//! reads rows and runs SQL.
 
-mod change;
 mod hands;
+mod left;
+mod looks;
 mod pass;
 mod rank;
+mod settling;
 mod sort;
+mod taken;
+mod watch;
 
-pub use change::{Change, Changes};
-pub use hands::{Hands, OpenRow};
-pub use pass::Pass;
+pub use hands::Hands;
+pub use left::Why;
+pub use looks::Looks;
+pub use pass::{Pass, Place};
 pub use rank::Rank;
-pub use sort::{Candidates, Looked, Page, Sorter};
+pub use settling::Settling;
+pub use sort::{Candidates, Looked, Page, Sorter, page_rows};
+pub use taken::{OpenRow, Swell, Taken, Taking};
+pub use watch::{Census, Late, Watch, Written};

@@ -17,14 +17,28 @@ impl Rank {
     pub fn is_before(&self, other: &Self) -> bool {
         let leads = self.leads.iter().zip(&other.leads).map(|(one, other)| match (one, other) {
             (Some(one), Some(other)) => compare(one, other),
+            // NULL sorts last.
             (one, other) => one.is_none().cmp(&other.is_none()),
         });
         let order = leads.fold(Ordering::Equal, Ordering::then);
         order.then_with(|| compare(&self.entry, &other.entry)) == Ordering::Less
     }
+
+    /// Whether what it is ordered by first is there.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.leads.first().is_some_and(Option::is_some)
+    }
+
+    /// Whether what it is ordered by first is later than this.
+    #[must_use]
+    pub fn is_later_than(&self, lead: &str) -> bool {
+        let own = self.leads.first().and_then(Option::as_ref);
+        own.is_some_and(|own| compare(own, lead) == Ordering::Greater)
+    }
 }
 
-/// Numbers as numbers, everything else as text.
+/// Numbers as numbers; times are written so that they sort as texts.
 fn compare(one: &str, other: &str) -> Ordering {
     match (one.parse::<i64>(), other.parse::<i64>()) {
         (Ok(one), Ok(other)) => one.cmp(&other),
@@ -43,9 +57,11 @@ mod tests {
     #[test]
     fn ranks_sort_as_a_database_does() {
         let sorted = [
-            rank(Some("2026-01-02 03:04:05.000000"), "9"),
-            rank(Some("2026-01-02 03:04:05.000000"), "10"),
-            rank(Some("2026-01-02 03:04:05.000001"), "1"),
+            rank(Some("-infinity"), "7"),
+            rank(Some("2026-01-02 03:04:05.000000+00"), "9"),
+            rank(Some("2026-01-02 03:04:05.000000+00"), "10"),
+            rank(Some("2026-01-02 03:04:05.000001+00"), "1"),
+            rank(Some("infinity"), "1"),
             rank(None, "1"),
             rank(None, "2"),
         ];

@@ -5,13 +5,16 @@
 #[path = "../world/clock.rs"]
 mod clock;
 mod company;
+mod compressed;
 mod fatal;
 mod faults;
+mod frozen;
 mod grow;
 mod letters;
 mod load;
 mod naive;
 mod order;
 mod refused;
+mod rights;
 #[path = "../world/wait.rs"]
 mod wait;

@@ -22,18 +22,31 @@ fn is_rejected(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Refusal(Refusal::Rejected(Rejection { in_company: false, .. })))
 }
 
+/// Sends these words, some of them large, as [`send_all_as`] does.
+pub(crate) async fn send_all(sink: &KafkaSink, name: &str, words: &[String], large: &[usize]) -> Vec<usize> {
+    let write = |n: usize| {
+        let letter = letter(name, &words[n]);
+        if large.contains(&n) { letter.of_bytes(5_000) } else { letter }
+    };
+    send_all_as(sink, words.len(), write).await
+}
+
 /// Sends as a relay does until each is received or rejected: what got neither goes again, in order; who was rejected.
-async fn send_all(sink: &KafkaSink, name: &str, words: &[String], large: &[usize]) -> Vec<usize> {
-    let mut open: Vec<usize> = (0..words.len()).collect();
+pub(crate) async fn send_all_as(
+    sink: &KafkaSink,
+    count: usize,
+    write: impl Fn(usize) -> Letter,
+) -> Vec<usize> {
+    let mut open: Vec<usize> = (0..count).collect();
     let mut rejected = Vec::new();
     for _ in 0..40 {
         let mut led = BTreeSet::new();
         let batch: Vec<Letter> = open
             .iter()
             .map(|n| {
-                let mut letter = letter(name, &words[*n]);
+                let mut letter = write(*n);
                 letter.leads = led.insert(letter.key.clone());
-                if large.contains(n) { letter.of_bytes(5_000) } else { letter }
+                letter
             })
             .collect();
         let verdicts = send(sink, &batch, DEADLINE).await;
@@ -45,7 +58,25 @@ async fn send_all(sink: &KafkaSink, name: &str, words: &[String], large: &[usize
             return rejected;
         }
     }
-    panic!("{} of {} have neither a receipt nor a rejection", open.len(), words.len());
+    panic!("{} of {count} have neither a receipt nor a rejection", open.len());
+}
+
+/// Every word but the rejected ones is in the topic, each key in order.
+#[track_caller]
+pub(crate) fn arrived_in_order(topic: &mut Topic, words: &[String], rejected: &[usize]) {
+    let stored = ids(topic);
+    for key in ["a", "b", "c"] {
+        let wanted: Vec<&String> = words
+            .iter()
+            .enumerate()
+            .filter(|(n, word)| word.starts_with(key) && !rejected.contains(n))
+            .map(|(_, word)| word)
+            .collect();
+        let mut seen = BTreeSet::new();
+        let stored: Vec<&String> =
+            stored.iter().filter(|id| id.starts_with(key) && seen.insert((*id).clone())).collect();
+        assert_eq!(stored, wanted, "key {key}");
+    }
 }
 
 /// SNK-08, DESIGN's `Rejected`: over the topic's limit and under the client's, with small neighbours on the same partition:
@@ -58,19 +89,7 @@ fn a_message_over_the_topics_limit_is_rejected_alone_and_its_neighbours_arrive()
     let name = topic.name().to_owned();
     let rejected = block_on(send_all(&sink, &name, &words, &[20, 41]));
     assert_eq!(rejected, [20, 41]);
-    let stored = ids(&mut topic);
-    for key in ["a", "b", "c"] {
-        let wanted: Vec<&String> = words
-            .iter()
-            .enumerate()
-            .filter(|(n, word)| word.starts_with(key) && ![20, 41].contains(n))
-            .map(|(_, word)| word)
-            .collect();
-        let mut seen = BTreeSet::new();
-        let stored: Vec<&String> =
-            stored.iter().filter(|id| id.starts_with(key) && seen.insert((*id).clone())).collect();
-        assert_eq!(stored, wanted, "key {key}");
-    }
+    arrived_in_order(&mut topic, &words, &[20, 41]);
 }
 
 /// A topic whose limit is under our batches: nobody is rejected, and batches become small enough to pass.

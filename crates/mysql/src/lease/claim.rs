@@ -24,16 +24,21 @@ impl LeaseHold {
         self.rows.iter().filter(|row| !row.settled).cloned().collect()
     }
 
-    pub(super) fn settled(&mut self, places: impl Iterator<Item = usize>) {
+    /// These are settled; whether they are to be looked at again.
+    pub(super) fn settled(&mut self, places: impl Iterator<Item = usize>, returns: bool) {
         for at in places {
             self.rows[at].settled = true;
-            self.hands.let_go([&self.rows[at]]);
+            if returns {
+                self.hands.give_back([&self.rows[at]]);
+            } else {
+                self.hands.let_go([&self.rows[at]]);
+            }
         }
     }
 }
 
 impl Drop for LeaseHold {
     fn drop(&mut self) {
-        self.hands.let_go(self.rows.iter().filter(|row| !row.settled));
+        self.hands.give_back(self.rows.iter().filter(|row| !row.settled));
     }
 }

@@ -6,19 +6,16 @@
 //! where it is not, any number of them take rows side by side.
 
 mod claim;
-mod scan;
 mod settle;
 mod take;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use postrider_core::layout::OnDead;
-use postrider_core::rows::Decoder;
-use postrider_core::source::{Ask, Claim, Claimed, Idle, Settles, Source, SourceError, SourceFeatures};
-use postrider_core::status::{Hands, Pass, Rank};
-use postrider_core::{Key, Settlement, limits};
+use postrider_core::source::{Ask, Claimed, Settles, Source, SourceError, SourceFeatures};
+use postrider_core::status::{Pass, Rank, Watch};
+use postrider_core::{Key, Settlement};
 use tokio::sync::Mutex;
 
 pub(crate) use claim::LeaseHold;
@@ -27,12 +24,9 @@ use crate::config::Config;
 use crate::fault::Error;
 use crate::fence::{Fence, Standing};
 use crate::session::{Link, Session, meanwhile};
-use crate::sql::status::{LeaseSql, Parts, ScanSql, SettleSql};
+use crate::sql::status::{LeaseSql, Parts, SettleSql};
+use crate::status::{Owners, Scanner};
 use crate::table::Table;
-use take::Took;
-
-/// Rows that one claim looks at where order is kept, before it says that too many are held back.
-const ORDERED_ROWS_MAX: usize = 1_000_000;
 
 /// A status table in one relay's hands.
 pub(crate) struct LeaseSource {
@@ -40,10 +34,9 @@ pub(crate) struct LeaseSource {
     table: Table,
     place: String,
     outbox: String,
-    scan: ScanSql,
+    scanner: Scanner,
     sql: LeaseSql,
     settle: SettleSql,
-    decoder: Decoder,
     /// Only where order is kept: then one relay is active at a time.
     fence: Option<Fence>,
     claims: Link,
@@ -51,11 +44,10 @@ pub(crate) struct LeaseSource {
     /// Extends leases, whatever the others wait for.
     renewals: Link,
     state: Mutex<State>,
-    /// Something was given back: rows before the mark are to be looked at again, before later ones of their keys.
-    returned: AtomicBool,
+    /// What can be told of those who draw ids, where order is kept.
+    owners: Owners,
     /// Something was buried: it may hold its key.
     buried: AtomicBool,
-    hands: Hands,
 }
 
 #[derive(Default)]
@@ -68,105 +60,39 @@ struct State {
     epoch: Option<i64>,
     holders: HashMap<Key, Rank>,
     pass: Pass,
+    watch: Watch,
+    /// The session that all of this was read on: another one may be on a server that knows other rows and transactions.
+    session: u64,
+}
+
+impl State {
+    /// Nothing that was seen counts any more.
+    fn look_anew(&mut self) {
+        self.pass.look_anew();
+        (self.watch, self.epoch) = (Watch::default(), None);
+    }
 }
 
 impl LeaseSource {
-    pub(crate) fn new(config: &Arc<Config>, table: Table) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, table: Table, owners: Owners) -> Self {
         let parts = Parts::new(config, &table);
         // Settlements wait for others' locks, but not for so long that a lease could not be extended in between.
         let longest = config.lease_ttl / 4;
         Self {
             place: config.place(),
             outbox: config.layout.table.as_str().to_owned(),
-            scan: ScanSql::new(&parts),
+            scanner: Scanner::new(config, &table, &parts),
             sql: LeaseSql::new(&parts),
             settle: SettleSql::new(config, &parts),
-            decoder: Decoder::new(&config.layout),
             fence: config.keeps_order().then(|| Fence::new(config)),
             claims: Link::new(config, longest),
             settlements: Link::new(config, longest),
             renewals: Link::new(config, config.lease_ttl / 6),
             state: Mutex::default(),
-            returned: AtomicBool::new(false),
+            owners,
             buried: AtomicBool::new(false),
-            hands: Hands::default(),
             config: Arc::clone(config),
             table,
-        }
-    }
-
-    async fn try_claim(
-        &self,
-        session: &mut Session,
-        state: &mut State,
-        ask: &Ask,
-    ) -> Result<Claimed<LeaseHold>, Error> {
-        if !self.hold_lease(session, state).await? {
-            return Ok(Claimed::Standby);
-        }
-        let number = self.refresh(session, state).await?;
-        // A row that commits late may stand before any mark, and later ones of its key must not be handed out before it: where
-        // order is kept everything is looked at with each claim, and what does not fit into one page in one snapshot.
-        let in_order = self.fence.is_some();
-        let mut pass = if in_order { Pass::from_start() } else { std::mem::take(&mut state.pass).next() };
-        let rows_max = if in_order { ORDERED_ROWS_MAX } else { limits::SCAN_ROWS_MAX };
-        let mut in_snapshot = false;
-        let mut stuck: HashSet<Key> = HashSet::new();
-        let (mut rows, mut idle, mut elsewhere) = (0, Idle::default(), false);
-        loop {
-            let mut page = self.page(session, state, ask, &mut pass).await?;
-            rows += page.rows;
-            elsewhere |= page.idle.elsewhere;
-            if !page.candidates.ranks.is_empty() {
-                end(session, &mut in_snapshot).await?;
-                let taken = match self.take(session, state, &page, number).await? {
-                    Took::Rows(taken) => taken,
-                    Took::Fenced => {
-                        *state = State::default();
-                        return Ok(Claimed::Standby);
-                    }
-                };
-                let (mark, more) = page.mark(&taken.rows);
-                if !taken.rows.is_empty() {
-                    // Where order is kept, a row that vanished may come back before its key's next.
-                    let vanished = in_order && taken.rows.len() < page.candidates.ranks.len();
-                    state.pass = if vanished { Pass::default() } else { pass.up_to(mark) };
-                    let hold = LeaseHold::new(number, state.fence.unwrap_or(0), taken.rows, &self.hands);
-                    return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
-                }
-                page.last = mark;
-                elsewhere = true;
-                // Somebody else has locked them, or the first of their keys: without these keys, once more from the first.
-                let known = stuck.len();
-                stuck.extend(page.candidates.keys.drain(..).flatten().map(|key| key.owned()));
-                if stuck.len() > known {
-                    (pass, rows, idle) = (Pass::without(&stuck), 0, Idle::default());
-                    continue;
-                }
-            }
-            idle.due_in = [idle.due_in, page.idle.due_in].into_iter().flatten().min();
-            idle.full = page.idle.full;
-            pass.mark = page.last.or(pass.mark);
-            if idle.full || (rows >= rows_max && !page.end) {
-                end(session, &mut in_snapshot).await?;
-                idle.full |= in_order;
-                state.pass = if idle.full { Pass::default() } else { pass };
-                return Ok(Claimed::Nothing(Idle { more: !idle.full, elsewhere, ..idle }));
-            }
-            if in_order && !in_snapshot && !page.end {
-                session.begin_snapshot().await?;
-                in_snapshot = true;
-                (pass, rows, idle) = (Pass::without(&stuck), 0, Idle::default());
-                continue;
-            }
-            if page.end {
-                idle = Idle { due_in: idle.due_in, elsewhere, ..Idle::default() };
-                if pass.ends() {
-                    end(session, &mut in_snapshot).await?;
-                    state.pass = pass;
-                    return Ok(Claimed::Nothing(idle));
-                }
-            }
         }
     }
 
@@ -186,7 +112,7 @@ impl LeaseSource {
             }
             Standing::Mine(held) => {
                 if state.inherited != Some(held) {
-                    *state = State { fence: Some(held), ..State::default() };
+                    *state = State { fence: Some(held), session: state.session, ..State::default() };
                     self.give_back(session, &self.sql.all_held).await?;
                     state.inherited = Some(held);
                 }
@@ -194,31 +120,6 @@ impl LeaseSource {
             }
         }
     }
-
-    /// Looks again from the beginning when something was given back, or when a verb may have changed anything. Answers the
-    /// claim's number.
-    async fn refresh(&self, session: &mut Session, state: &mut State) -> Result<u64, Error> {
-        if self.returned.swap(false, Ordering::SeqCst) {
-            state.pass = Pass::default();
-        }
-        if self.buried.swap(false, Ordering::SeqCst) {
-            state.epoch = None;
-        }
-        let (epoch, number) = self.epoch(session).await?;
-        if state.epoch == Some(epoch) {
-            return Ok(number);
-        }
-        state.pass = Pass::default();
-        if self.config.keeps_order() && self.config.layout.on_dead == OnDead::Hold {
-            state.holders = self.holders(session).await?;
-        }
-        state.epoch = Some(epoch);
-        Ok(number)
-    }
-}
-
-async fn end(session: &mut Session, in_snapshot: &mut bool) -> Result<(), Error> {
-    if std::mem::take(in_snapshot) { session.commit().await } else { Ok(()) }
 }
 
 impl Source for LeaseSource {
@@ -236,13 +137,20 @@ impl Source for LeaseSource {
     async fn claim(&self, ask: &Ask) -> Result<Claimed<LeaseHold>, SourceError> {
         let mut state = self.state.lock().await;
         let mut session = self.claims.session().await?;
+        if state.session != session.serial() {
+            state.look_anew();
+            state.session = session.serial();
+        }
         let mut tries = 0;
         loop {
             let error = match self.try_claim(&mut session, &mut state, ask).await {
                 Ok(claimed) => return Ok(claimed),
                 Err(error) => error,
             };
-            state.pass = Pass::default();
+            // Whoever was in the way has changed nothing here.
+            if !error.is_in_the_way() {
+                state.look_anew();
+            }
             // A claim that was made without an answer may have left rows in nobody's hands. Where order is kept, the lease is
             // taken anew: that gives back whatever is held, so that no later row of their keys goes before them.
             if self.fence.is_some() && error.code().is_none() {

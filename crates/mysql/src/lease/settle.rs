@@ -2,63 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use mysql_async::{Params, params};
 use postrider_core::source::SourceError;
-use postrider_core::status::{Change, Changes, OpenRow};
-use postrider_core::{Settlement, limits, point};
-use serde::Serialize;
+use postrider_core::status::{OpenRow, Settling};
+use postrider_core::{Settlement, point};
 
-use super::take::place;
 use super::{LeaseHold, LeaseSource};
 use crate::fault::Error;
 use crate::rows::number;
 use crate::session::Session;
 use crate::sql::ids;
-
-/// How long a row waits that goes back, and whose table refuses that: somebody has to mend the table.
-const REFUSED_WAIT: Duration = Duration::from_secs(300);
-
-/// One row as a list has it; what is none is left out, and so is NULL.
-#[derive(Clone, Serialize)]
-struct Listed<'a> {
-    e: &'a str,
-    v: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    w: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    r: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    a: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    x: Option<&'a str>,
-    h: u8,
-    d: u8,
-}
-
-impl<'a> Listed<'a> {
-    fn published((entry, version): &'a (String, i64)) -> Self {
-        Self { e: entry, v: *version, w: None, r: None, a: None, x: None, h: 0, d: 0 }
-    }
-
-    fn returned(change: &'a Change) -> Self {
-        Self {
-            e: &change.entry,
-            v: change.version,
-            w: change.word.as_deref(),
-            r: change.retries,
-            a: change.after.map(|after| u64::try_from(after.as_micros()).unwrap_or(u64::MAX)),
-            x: change.error.as_deref(),
-            h: change.holds_key.into(),
-            d: change.dead.into(),
-        }
-    }
-}
-
-fn list(rows: &[Listed<'_>]) -> String {
-    serde_json::to_string(rows).unwrap_or_default()
-}
+use crate::status::{
+    Listed, REFUSED_WAIT, error_chars_max, listed as list, place, tell_of_refused, why_refused,
+};
 
 impl LeaseSource {
     /// Keeps what is left of a claim; says whether all of it is still held.
@@ -87,11 +44,10 @@ impl LeaseSource {
         {
             return Ok(false);
         }
-        let entries = ids(left.iter().map(|row| row.entry.as_str()));
+        let entries = ids(left.iter().map(OpenRow::entry));
         let kept = session.execute(&self.sql.extend, self.of_claim(entries, claim)).await?;
         if let Some(sql) = &self.sql.mark_extended {
-            let rows: Vec<(String, i64)> = left.iter().map(|row| (row.entry.clone(), row.version)).collect();
-            let rows: Vec<Listed<'_>> = rows.iter().map(Listed::published).collect();
+            let rows: Vec<Listed<'_>> = left.iter().map(Listed::held).collect();
             let marked = session.execute(sql, params! { "list" => list(&rows) }).await;
             // The lease stands without it; who reads the column sees it with the next.
             marked.map(drop).or_else(|error| if error.code().is_some() { Ok(()) } else { Err(error) })?;
@@ -107,28 +63,21 @@ impl LeaseSource {
         let fresh = settlements.iter().filter(|(at, _)| hold.rows.get(*at).is_some_and(|row| !row.settled));
         let fresh: Vec<&(usize, Settlement)> = fresh.collect();
         let sorted = fresh.iter().map(|(at, settlement)| (&hold.rows[*at], settlement));
-        let changes = Changes::sort(&self.config.layout, self.error_chars_max(), sorted);
-        let (buries, returns) = (changes.buries(), !changes.returned.is_empty());
-        let published = changes.published.iter().map(Listed::published).collect();
-        let returned = changes.returned.iter().map(Listed::returned).collect();
-        for (part, is_published) in [(published, true), (returned, false)] {
-            if !self.write(hold, part, is_published).await? {
+        let (published, returned) =
+            Settling::sort(&self.config.layout, error_chars_max(&self.config.layout, &self.table), sorted);
+        let buries = returned.buries();
+        for part in [published, returned] {
+            let is_published = part.is_published();
+            if !self.write(hold, Listed::all(&part), is_published).await? {
                 return Err(SourceError::Fenced);
             }
             let written = fresh.iter().filter(|(_, to)| (*to == Settlement::Published) == is_published);
-            hold.settled(written.map(|(at, _)| *at));
+            // Before anybody can take the next of their keys.
+            self.buried.fetch_or(buries && !is_published, Ordering::SeqCst);
+            hold.settled(written.map(|(at, _)| *at), !is_published);
         }
         point::pass("mysql.settled");
-        self.returned.fetch_or(returns, Ordering::SeqCst);
-        self.buried.fetch_or(buries, Ordering::SeqCst);
         Ok(())
-    }
-
-    /// How much of an error its column takes.
-    fn error_chars_max(&self) -> usize {
-        let column = self.table.mapped(self.config.layout.columns.error.as_ref());
-        let most = column.and_then(|live| live.characters_max).and_then(|most| usize::try_from(most).ok());
-        most.unwrap_or(usize::MAX).min(limits::REASON_CHARS_MAX)
     }
 
     /// Writes one kind of settlements; says whether all of them were in this claim's hands. What the table refuses is found by
@@ -252,14 +201,7 @@ impl LeaseSource {
         is_published: bool,
         what: &str,
     ) -> Result<(), Error> {
-        let why = if is_published {
-            format!(
-                "it was published, and the table does not take that: {what}; mend the table and give the row its word by hand \
-                 (reviving it publishes it again)"
-            )
-        } else {
-            format!("the table does not take what became of this row: {what}")
-        };
+        let why = why_refused(is_published, what);
         let rows: Vec<Listed<'_>> =
             part.iter().map(|row| Listed { d: u8::from(is_published).max(row.d), ..row.clone() }).collect();
         let params: Params = params! {
@@ -271,13 +213,7 @@ impl LeaseSource {
             "why" => &why,
         };
         session.execute(&self.settle.set_aside, params).await?;
-        tracing::warn!(
-            place = self.place,
-            entry = part.first().map_or("", |row| row.e),
-            became = part.first().and_then(|row| row.w).unwrap_or("published"),
-            "the table refuses what became of a row ({what}): it is kept in Postrider's own table, and not sent again before \
-             somebody mends this. Let the constraint or trigger take the layout's words, or correct the layout"
-        );
+        tell_of_refused(&self.place, part, what);
         Ok(())
     }
 }

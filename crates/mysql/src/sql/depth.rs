@@ -10,7 +10,28 @@ use crate::table::Table;
 
 /// `:outbox` everywhere.
 #[derive(Debug)]
-pub(crate) struct DepthSql {
+pub(crate) enum DepthSql {
+    Status(StatusDepthSql),
+    Cursor(CursorDepthSql),
+}
+
+/// What is not to be prepared: MySQL 8.0 answers such statements with nothing from the second time on.
+#[derive(Debug)]
+pub(crate) struct CursorDepthSql {
+    pub(crate) counts: String,
+    pub(crate) culprit: String,
+}
+
+/// Who has a transaction open that may have drawn ids, the oldest first.
+pub(crate) const WRITERS: &str = "\
+    select if(x.trx_mysql_thread_id = 0, 'a prepared transaction', concat('thread ', x.trx_mysql_thread_id, \
+    coalesce(concat(', user ', p.user), ''))), timestampdiff(second, x.trx_started, now()) \
+    from information_schema.innodb_trx as x left join information_schema.processlist as p on p.id = x.trx_mysql_thread_id \
+    where x.trx_mysql_thread_id <> connection_id() and (x.trx_rows_modified > 0 or x.trx_tables_locked > 0) \
+    order by x.trx_started limit 5";
+
+#[derive(Debug)]
+pub(crate) struct StatusDepthSql {
     /// How open rows stand by a word each, and how many: `due`, `waiting`, `leased`, `dead`.
     pub(crate) open: String,
     /// The others, where the table has a status: `published`, `dead`, `unknown`.
@@ -23,9 +44,15 @@ pub(crate) struct DepthSql {
 impl DepthSql {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
         let rows = Seen::new(config, table);
+        if rows.is_cursor() {
+            return Self::Cursor(CursorDepthSql {
+                counts: rows.cursor_counts(),
+                culprit: rows.cursor_culprit(),
+            });
+        }
         let status = rows.status();
         let open = status.as_ref().map_or("true".into(), |status| status.is_open());
-        Self {
+        Self::Status(StatusDepthSql {
             open: format!("select {} as stands, count(*) from {} where {open} group by 1", rows.stands(), rows.from()),
             closed: status.map(|status| {
                 format!(
@@ -37,7 +64,7 @@ impl DepthSql {
                 )
             }),
             culprit: (config.layout.order == Order::Key).then(|| rows.culprit(&open)),
-        }
+        })
     }
 }
 

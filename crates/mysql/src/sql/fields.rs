@@ -68,6 +68,11 @@ pub(crate) fn key(layout: &Layout, table: &Table) -> (String, String) {
     (scope, id)
 }
 
+/// A part as text; never null.
+pub(crate) fn kind(layout: &Layout, table: &Table, field: Field) -> String {
+    format!("coalesce({}, '')", text(layout, table, field))
+}
+
 /// A part as text, compared letter by letter.
 pub(crate) fn text(layout: &Layout, table: &Table, field: Field) -> String {
     as_text(layout, table, Field::columns(layout)[field as usize])

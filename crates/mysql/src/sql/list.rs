@@ -20,7 +20,7 @@ pub(crate) struct Id {
     collation: Option<(String, String)>,
     counts: bool,
     /// The index that finds a row.
-    index: String,
+    pub(crate) index: String,
 }
 
 impl Id {

@@ -2,12 +2,16 @@
 //!
 //! A list of rows is one parameter, a JSON document that the server reads as a table ([`list`]).
 
+pub(crate) mod append;
+pub(crate) mod cursor;
 mod dead;
 pub(crate) mod depth;
 pub(crate) mod fields;
 mod list;
+pub(crate) mod procedure;
 pub(crate) mod reap;
 mod seen;
+mod seen_cursor;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod time;
@@ -27,9 +31,14 @@ use crate::config::Config;
 pub(crate) struct Names {
     pub(crate) table: String,
     pub(crate) position: String,
+    pub(crate) exceptions: String,
+    pub(crate) ranges: String,
+    pub(crate) claims: String,
+    pub(crate) closed: String,
     pub(crate) leases: String,
     pub(crate) jobs: String,
     pub(crate) entries: String,
+    pub(crate) idempotency: String,
     pub(crate) reports: String,
     pub(crate) schema: String,
     /// The database's clock, in UTC.
@@ -44,9 +53,14 @@ impl Names {
         Self {
             table: format!("{place}{}", name(&layout.table)),
             position: side("position"),
+            exceptions: side("exceptions"),
+            ranges: side("ranges"),
+            claims: side("claims"),
+            closed: side("closed"),
             leases: side("leases"),
             jobs: side("jobs"),
             entries: side("entries"),
+            idempotency: side("idempotency"),
             reports: side("reports"),
             schema: side("schema"),
             now: config.now.clone(),

@@ -1,13 +1,20 @@
 //! What was left behind by holders that died.
 
-use super::literal;
 use super::seen::Seen;
+use super::{Names, literal};
 use crate::config::Config;
 use crate::table::Table;
 
 /// `:outbox` everywhere; `:list` are entries.
 #[derive(Debug)]
-pub(crate) struct ReapSql {
+pub(crate) enum ReapSql {
+    /// Nothing is in anybody's hands any more.
+    Cursor([String; 2]),
+    Status(LeftSql),
+}
+
+#[derive(Debug)]
+pub(crate) struct LeftSql {
     /// Entries whose lease has run out.
     pub(crate) expired: String,
     /// Rows that are in somebody's hands by their word, and not in Postrider's, for too long.
@@ -25,11 +32,18 @@ pub(crate) struct ReapSql {
 impl ReapSql {
     pub(crate) fn new(config: &Config, table: &Table) -> Self {
         let rows = Seen::new(config, table);
+        if rows.is_cursor() {
+            let Names { position, claims, .. } = &rows.names;
+            let unclaim = format!(
+                "update {position} set claimed = coalesce(position, 0), returned = null where outbox = :outbox"
+            );
+            return Self::Cursor([unclaim, format!("delete from {claims} where outbox = :outbox")]);
+        }
         let list = rows.id.list(":list", "");
         let listed = rows.id.rows_of(&list, &rows.names.table);
         let beside = rows.id.beside(&list, &rows.names.entries);
         let (entries, now) = (&rows.names.entries, &rows.names.now);
-        Self {
+        Self::Status(LeftSql {
             expired: format!("select entry from {entries} where outbox = :outbox and leased_until <= {now}"),
             stalled: rows
                 .stalled()
@@ -46,7 +60,7 @@ impl ReapSql {
                 rows.id.of_entry(),
                 rows.id.column
             ),
-        }
+        })
     }
 }
 

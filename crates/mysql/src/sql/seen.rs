@@ -53,8 +53,11 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The table as `t`, with what is kept beside it as `s`.
+    /// The table as `t`, with what is kept beside it as `s`; beside a cursor's, as `x` and `c`.
     pub(super) fn from(&self) -> String {
+        if self.is_cursor() {
+            return self.cursor_from();
+        }
         format!(
             "{} as t left join {} as s on s.outbox = :outbox and s.entry = {}",
             self.names.table,
@@ -72,6 +75,9 @@ impl<'a> Seen<'a> {
 
     /// The state's word.
     pub(super) fn state(&self) -> String {
+        if self.is_cursor() {
+            return self.cursor_state();
+        }
         let Some(status) = self.status() else {
             return format!(
                 "case when coalesce(s.dead, false) then 'dead' when {} then 'leased' else 'pending' end",
@@ -128,6 +134,9 @@ impl<'a> Seen<'a> {
 
     /// Rows of a state, by what an index knows before the state itself is worked out.
     pub(super) fn narrow(&self, state: State) -> String {
+        if self.is_cursor() {
+            return self.narrow_cursor(state);
+        }
         let first = match (self.status(), state) {
             (Some(status), State::Dead) => format!("({} or s.dead)", status.is_dead()),
             (Some(status), State::Published) => status.is_published(),

@@ -30,7 +30,10 @@ pub(crate) mod seen {
 /// Rows of one statement: the next is asked for behind the last of them.
 pub(crate) const PAGE_ROWS: usize = 1_000;
 
-/// `:outbox` everywhere; a list of rows is asked for by `:older_us` and `:newer_us`, the least and the greatest age (or null),
+/// Rows that are tried for somebody's lock when they are counted: more than relays hold at a time.
+const LOCKED_ROWS: usize = 10_000;
+
+/// `:outbox` everywhere, and what a cursor takes (`seen_cursor.rs`); a list of rows is asked for by `:older_us` and `:newer_us`, the least and the greatest age (or null),
 /// `:keys`, a JSON array of keys' ids (or null), and `:id` and `:lead`, the last row that was seen (or null).
 #[derive(Debug)]
 pub(crate) struct StoreSql {
@@ -42,8 +45,12 @@ pub(crate) struct StoreSql {
     pub(crate) shown: String,
     /// The same by its event's id, `:event`.
     pub(crate) shown_by_event: String,
-    /// The oldest row that is to be published.
+    /// The oldest row that is to be published; of a cursor's table, its id alone.
     pub(crate) oldest: String,
+    /// The first rows that could be claimed, as a list has them.
+    pub(crate) first_open: String,
+    /// Locks those rows of `:list` that nobody has locked, and answers their ids.
+    pub(crate) free: String,
     pub(crate) published_at_form: TimeForm,
     pub(crate) has_lead: bool,
 }
@@ -72,7 +79,20 @@ impl StoreSql {
             },
             shown: rows.select(true, &by_ids, "true", 1),
             shown_by_event: rows.select(true, &rows.from(), &by_event, 1),
-            oldest: rows.select(false, &rows.from(), &rows.unpublished(), 1),
+            oldest: match rows.is_cursor() {
+                true => rows.first_unpublished(),
+                false => rows.select(false, &rows.from(), &rows.unpublished(), 1),
+            },
+            first_open: {
+                let narrowed =
+                    format!("{} and {} and {}", rows.narrow(State::Pending), rows.filter(), rows.behind());
+                rows.select(false, &rows.from(), &narrowed, LOCKED_ROWS)
+            },
+            free: format!(
+                "select g.entry from {} {} skip locked",
+                rows.id.rows_of(&rows.id.list(":list", ""), &rows.names.table),
+                table.server.lock("t")
+            ),
             published_at_form: form(config.layout.columns.published_at.as_ref()),
             has_lead: rows.lead.is_some(),
         }
@@ -101,19 +121,23 @@ impl Seen<'_> {
             let name = mapped.as_ref().and_then(Column::name);
             name.map_or(beside.to_owned(), |name| table.kind(name).select(&column(name)))
         };
+        let (retries, not_before, error) = if self.is_cursor() {
+            ("x.retries".into(), "x.due".into(), "x.error".into())
+        } else {
+            // What the table did not take is said beside it.
+            let error = match columns.error {
+                Some(_) => {
+                    format!("coalesce(case when s.dead then s.error end, {})", read(&columns.error, "null"))
+                }
+                None => "s.error".into(),
+            };
+            (read(&columns.retries, "s.retries"), self.not_before(), error)
+        };
         format!(
             "select {fields}, {state}, {retries}, {retries_max}, {not_before}, {error}, {holder}, {published_at}, {status}, {lead} \
              from {from} where {narrowed} order by {order} limit {rows_max}",
             state = self.state(),
-            retries = read(&columns.retries, "s.retries"),
             retries_max = read(&columns.retries_max, "null"),
-            not_before = self.not_before(),
-            // What the table did not take is said beside it.
-            error = match columns.error {
-                Some(_) =>
-                    format!("coalesce(case when s.dead then s.error end, {})", read(&columns.error, "null")),
-                None => "s.error".into(),
-            },
             holder = self.holder(),
             published_at = read(&columns.published_at, "null"),
             status = self.status().map_or("null".into(), |status| {
@@ -126,6 +150,9 @@ impl Seen<'_> {
 
     /// Who holds a row: a lease of its own says so, or the table itself.
     fn holder(&self) -> String {
+        if self.is_cursor() {
+            return "null".into();
+        }
         let owner = self.layout.columns.lease_owner.as_ref().and_then(Column::name);
         let is_leased = self.status().and_then(|status| status.is_leased());
         let theirs = owner.zip(is_leased).map_or(String::new(), |(owner, is_leased)| {

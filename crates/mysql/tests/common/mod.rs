@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 pub mod tables;
+mod wait;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use mysql_async::prelude::Queryable;
 use postrider_conformance::clock::ManualClock;
 use postrider_conformance::source::SourceHarness;
 use postrider_core::clock::Clock;
-use postrider_core::layout::{Column, Identifier, OnDead, TimeForm};
+use postrider_core::layout::{Column, Identifier, OnDead, TimeForm, Way};
 use postrider_core::route::Router;
 use postrider_core::rows::content_hash;
 use postrider_core::source::{Ask, Claim, Claimed, Source, SourceError, SourceFeatures};
@@ -24,6 +25,9 @@ use postrider_servers::MysqlDatabase;
 const CLOCK: &str =
     "create table clock (at datetime(6) not null) engine = MEMORY; insert into clock values ('1970-01-01')";
 
+/// What a relay that holds rows by their locks may be silent for.
+const HOLD_TTL: Duration = Duration::from_secs(2);
+
 /// An outbox in a database of its own, whose clock is moved by hand.
 pub struct Harness {
     pub database: MysqlDatabase,
@@ -33,6 +37,8 @@ pub struct Harness {
     /// Ids that were given to rows of tables that hand none out.
     ids: AtomicU64,
     hands_out: bool,
+    /// Whether time passes by itself.
+    by_the_real_clock: bool,
 }
 
 impl Harness {
@@ -43,31 +49,44 @@ impl Harness {
 
     /// The same on another server.
     pub fn on(server: &str, layout: Layout, tables: &str) -> Self {
-        let database = MysqlDatabase::create_blocking_on(server);
+        Self::within(MysqlDatabase::create_blocking_on(server), layout, tables, false)
+    }
+
+    /// On another server, where time passes by itself.
+    pub fn by_the_real_clock(server: &str, layout: Layout, tables: &str) -> Self {
+        Self::within(MysqlDatabase::create_blocking_on(server), layout, tables, true)
+    }
+
+    fn within(database: MysqlDatabase, layout: Layout, tables: &str, by_the_real_clock: bool) -> Self {
         database.query(CLOCK);
-        database.query(tables);
-        let counts = format!(
-            "select 1 from information_schema.columns where table_schema = database() and table_name = '{}' \
-             and extra like '%auto_increment%'",
-            layout.table
-        );
-        let hands_out = !database.query(&counts).is_empty();
-        let harness = Self {
+        if !tables.is_empty() {
+            database.query(tables);
+        }
+        let mut harness = Self {
             database,
             layout,
             clock: ManualClock::default(),
             loses: Arc::default(),
             ids: AtomicU64::new(0),
-            hands_out,
+            hands_out: false,
+            by_the_real_clock,
         };
         block_on(async { migrate(&harness.config("migrate")).await.map(drop).unwrap() });
+        let counts = format!(
+            "select 1 from information_schema.columns where table_schema = database() and table_name = '{}' \
+             and extra like '%auto_increment%'",
+            harness.layout.table
+        );
+        harness.hands_out = !harness.database.query(&counts).is_empty();
         harness
     }
 
     pub fn config(&self, holder: &str) -> Config {
-        Config::new(&self.database.url(), self.layout.clone(), holder)
-            .unwrap()
-            .clock("(select at from clock)")
+        let mut config = Config::new(&self.database.url(), self.layout.clone(), holder).unwrap();
+        if self.layout.way == Way::Hold {
+            config.lease_ttl = HOLD_TTL;
+        }
+        if self.by_the_real_clock { config } else { config.clock("(select at from clock)") }
     }
 
     /// Rows as an application writes them, by plain SQL; each answers its id.
@@ -114,7 +133,8 @@ fn insert(layout: &Layout, envelope: &Envelope, id: Option<&str>) -> String {
     let columns = &layout.columns;
     let text = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"));
     let time = |form: &TimeForm| {
-        let number = form.number(envelope.time);
+        // Postrider's own table has a datetime here, whatever the layout says for other databases.
+        let number = form.number(envelope.time).filter(|_| layout.name != "native");
         number.map_or_else(|| text(&layout.zone.write(envelope.time)), |number| number.to_string())
     };
     let data = String::from_utf8_lossy(&envelope.data).into_owned();
@@ -193,16 +213,23 @@ impl SourceHarness for Harness {
 
     async fn pass(&self, span: Duration) {
         self.pass_blocking(span);
+        // Who is silent, and who is alive, is told by the server's own clock.
+        match self.layout.way {
+            Way::Cursor => wait::nap(span.min(Duration::from_millis(100))).await,
+            Way::Hold if (HOLD_TTL..HOLD_TTL * 2).contains(&span) => wait::nap(span + HOLD_TTL / 4).await,
+            _ => {}
+        }
     }
 
     async fn corrupt(&self, id: &EntryId) -> bool {
         let column = |column: &Option<Column>| quoted(column.as_ref().and_then(Column::name).unwrap());
         let (id_column, type_column) =
             (column(&self.layout.columns.id), column(&self.layout.columns.event_type));
-        let sql = format!(
-            "update {} set {type_column} = null where {id_column} = '{id}'",
-            quoted(&self.layout.table)
-        );
+        let spoilt = match self.layout.name.as_str() {
+            "native" => "extensions = 'none'".to_owned(),
+            _ => format!("{type_column} = null"),
+        };
+        let sql = format!("update {} set {spoilt} where {id_column} = '{id}'", quoted(&self.layout.table));
         self.database.try_query(&sql).is_ok()
     }
 

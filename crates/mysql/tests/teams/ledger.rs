@@ -14,9 +14,17 @@ use crate::common::tables::LEDGER;
 use crate::common::{Harness, ask, ask_for, block_on};
 use postrider_conformance::source::SourceHarness;
 
-fn harness() -> Harness {
-    Harness::new(Layout::built_in("ledger").unwrap(), LEDGER)
-}
+on_each_server!(
+    Layout::built_in("ledger").unwrap(),
+    LEDGER,
+    [
+        e3_rows_come_by_id_and_are_processed,
+        e3_a_failed_event_is_revived_by_an_operator,
+        e4_an_accounts_events_stay_in_order,
+        e4_a_dead_event_holds_its_account,
+        e4_order_holds_with_hundreds_of_rows_and_clocks_apart,
+    ]
+);
 
 /// A posting of an account, with a clock that is so many seconds off.
 fn post(harness: &Harness, transaction: &str, account: &str, clock_off: i32) {
@@ -36,11 +44,9 @@ fn retried(retries: u32) -> Settlement {
 }
 
 /// E3: by id, whatever the writers' clocks say; PENDING becomes PROCESSED with its time, the count is the table's own.
-#[test]
-fn e3_rows_come_by_id_and_are_processed() {
-    let harness = harness();
+fn e3_rows_come_by_id_and_are_processed(harness: &Harness) {
     for (transaction, off) in [("t1", 2), ("t2", -2), ("t3", 0)] {
-        post(&harness, transaction, "acc", off);
+        post(harness, transaction, "acc", off);
     }
     block_on(async {
         let relay = harness.open("relay").await;
@@ -58,10 +64,8 @@ fn e3_rows_come_by_id_and_are_processed() {
 }
 
 /// E3: five retries, then FAILED with 5; FAILED becomes PENDING by an operator.
-#[test]
-fn e3_a_failed_event_is_revived_by_an_operator() {
-    let harness = harness();
-    post(&harness, "t1", "acc", 0);
+fn e3_a_failed_event_is_revived_by_an_operator(harness: &Harness) {
+    post(harness, "t1", "acc", 0);
     let row = || harness.row("select status, retry_count from outbox_event");
     block_on(async {
         let relay = harness.open("relay").await;
@@ -83,11 +87,9 @@ fn e3_a_failed_event_is_revived_by_an_operator() {
 }
 
 /// E4: the key and the sequence are the account's, from the payload; what is retried holds its account, and no other.
-#[test]
-fn e4_an_accounts_events_stay_in_order() {
-    let harness = harness();
+fn e4_an_accounts_events_stay_in_order(harness: &Harness) {
     for (transaction, account) in [("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a")] {
-        post(&harness, transaction, account, 0);
+        post(harness, transaction, account, 0);
     }
     block_on(async {
         let relay = harness.open("relay").await;
@@ -110,11 +112,9 @@ fn e4_an_accounts_events_stay_in_order() {
 }
 
 /// E4: a dead event holds its account until somebody has decided about it, also for the next relay.
-#[test]
-fn e4_a_dead_event_holds_its_account() {
-    let harness = harness();
+fn e4_a_dead_event_holds_its_account(harness: &Harness) {
     for (transaction, account) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
-        post(&harness, transaction, account, 0);
+        post(harness, transaction, account, 0);
     }
     block_on(async {
         let relay = harness.open("relay").await;
@@ -135,9 +135,7 @@ fn e4_a_dead_event_holds_its_account() {
 }
 
 /// E3, E4: hundreds of rows wait, written by two whose clocks are two seconds apart: each account's order holds.
-#[test]
-fn e4_order_holds_with_hundreds_of_rows_and_clocks_apart() {
-    let harness = harness();
+fn e4_order_holds_with_hundreds_of_rows_and_clocks_apart(harness: &Harness) {
     let rows: Vec<String> = (0..600)
         .map(|n| {
             let (account, off) = (n % 7, if n % 2 == 0 { 2 } else { -2 });

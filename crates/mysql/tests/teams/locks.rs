@@ -12,6 +12,42 @@ use crate::common::tables::{STATUS_TABLES, status_layout};
 use crate::common::{Harness, ask, ask_for, block_on};
 use postrider_conformance::source::SourceHarness;
 
+mod on_mariadb {
+    #[test]
+    fn a_locked_row_is_passed_by() {
+        super::a_locked_row_is_passed_by(&postrider_servers::mariadb());
+    }
+    #[test]
+    fn a_claim_locks_what_it_takes_only() {
+        super::a_claim_locks_what_it_takes_only(&postrider_servers::mariadb());
+    }
+    #[test]
+    fn several_relays_publish_each_row_once() {
+        super::several_relays_publish_each_row_once(&postrider_servers::mariadb());
+    }
+}
+
+mod on_mysql {
+    #[test]
+    fn a_locked_row_is_passed_by() {
+        if let Some(server) = postrider_servers::mysql() {
+            super::a_locked_row_is_passed_by(&server);
+        }
+    }
+    #[test]
+    fn a_claim_locks_what_it_takes_only() {
+        if let Some(server) = postrider_servers::mysql() {
+            super::a_claim_locks_what_it_takes_only(&server);
+        }
+    }
+    #[test]
+    fn several_relays_publish_each_row_once() {
+        if let Some(server) = postrider_servers::mysql() {
+            super::several_relays_publish_each_row_once(&server);
+        }
+    }
+}
+
 fn letters(harness: &Harness, subjects: &[&str]) {
     for (at, subject) in subjects.iter().enumerate() {
         harness.database.query(&format!(
@@ -33,10 +69,9 @@ fn ids(entries: &[Entry]) -> Vec<String> {
 }
 
 /// A5, SRC-04: a locked row is passed by at once, and where order is kept so is its key; it comes when it is free.
-#[test]
-fn a_locked_row_is_passed_by() {
+fn a_locked_row_is_passed_by(server: &str) {
     for (order, first) in [(Order::None, vec!["b1", "a2", "b3"]), (Order::Key, vec!["b1", "b3"])] {
-        let harness = Harness::new(status_layout(order), STATUS_TABLES);
+        let harness = Harness::on(server, status_layout(order), STATUS_TABLES);
         letters(&harness, &["a", "b", "a", "b"]);
         block_on(async {
             let relay = harness.open("relay").await;
@@ -55,9 +90,8 @@ fn a_locked_row_is_passed_by() {
 }
 
 /// A5: a claim locks no row that it does not take, and whoever writes is not kept waiting by one.
-#[test]
-fn a_claim_locks_what_it_takes_only() {
-    let harness = Harness::new(status_layout(Order::None), STATUS_TABLES);
+fn a_claim_locks_what_it_takes_only(server: &str) {
+    let harness = Harness::on(server, status_layout(Order::None), STATUS_TABLES);
     letters(&harness, &["a", "b", "c", "d"]);
     block_on(async {
         let (one, other) = (harness.open("one").await, harness.open("other").await);
@@ -77,9 +111,8 @@ fn a_claim_locks_what_it_takes_only() {
 }
 
 /// E3, SRC-02: several relays side by side publish each row once, and give way to each other where they must.
-#[test]
-fn several_relays_publish_each_row_once() {
-    let harness = Harness::new(status_layout(Order::None), STATUS_TABLES);
+fn several_relays_publish_each_row_once(server: &str) {
+    let harness = Harness::on(server, status_layout(Order::None), STATUS_TABLES);
     let subjects: Vec<String> = (0..300).map(|n| format!("s{n}-")).collect();
     let rows: Vec<String> = subjects
         .iter()

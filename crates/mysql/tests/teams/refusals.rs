@@ -1,6 +1,6 @@
 //! Tables that a relay cannot work on, and rows that a table refuses.
 
-use postrider_core::layout::{Identifier, Order, Way};
+use postrider_core::layout::{Identifier, Order};
 use postrider_core::source::Source;
 use postrider_core::store::Store;
 use postrider_core::{Layout, Settlement};
@@ -60,20 +60,6 @@ fn a_table_that_cannot_be_relayed_from_is_refused() {
     });
 }
 
-/// F5: a way that is not there yet is said, not tried.
-#[test]
-fn a_way_that_is_not_there_yet_is_refused() {
-    let harness = Harness::new(status_layout(Order::None), STATUS_TABLES);
-    for way in [Way::Hold, Way::Cursor] {
-        let mut config = harness.config("relay");
-        config.layout = Layout { way, ..Layout::built_in("debezium").unwrap() };
-        block_on(async {
-            let refused = open_source(&config).await.err().unwrap().to_string();
-            assert!(refused.contains("not in this build yet") && refused.contains(way.word()), "{refused}");
-        });
-    }
-}
-
 /// A6, F5: a hash is not verified over a document that the server takes apart, where it does.
 #[test]
 fn a_hash_over_a_document_is_refused_where_its_text_is_not_kept() {
@@ -126,4 +112,35 @@ fn a_table_that_changes_is_looked_at_again() {
         harness.database.query("alter table letters rename column body to payload");
         assert!(relay.drain(&ask()).await.is_empty());
     });
+}
+
+/// Issue 6: a NULL where none may be makes that row dead with the column's name and holds back no other, on both servers.
+#[test]
+fn a_null_where_none_may_be_is_that_rows_own_flaw() {
+    for server in [Some(postrider_servers::mariadb()), postrider_servers::mysql()].into_iter().flatten() {
+        let harness = Harness::on(&server, status_layout(Order::None), STATUS_TABLES);
+        for (event, kind, payload) in
+            [("a", "'x'", "'{}'"), ("b", "null", "'{}'"), ("c", "'x'", "null"), ("d", "'x'", "'{}'")]
+        {
+            harness.database.query(&format!(
+                "insert into letters (event_id, event_type, kind, subject, payload, created_at, status) values \
+                 ('{event}', {kind}, 'Order', '{event}', {payload}, '1970-01-01', 'NEW')"
+            ));
+        }
+        block_on(async {
+            let relay = harness.open("relay").await;
+            let claim = relay.take(&ask()).await;
+            let flaw = |at: usize| {
+                claim.entries[at].flaw.as_ref().map(|flaw| flaw.0.to_string()).unwrap_or_default()
+            };
+            assert_eq!((flaw(0), flaw(3)), (String::new(), String::new()));
+            assert!(
+                flaw(1).contains("\"event_type\"") && flaw(2).contains("\"payload\""),
+                "{} {}",
+                flaw(1),
+                flaw(2)
+            );
+            relay.finish(claim, |_| Settlement::Published).await;
+        });
+    }
 }

@@ -5,7 +5,7 @@ use postrider_core::limits;
 use postrider_core::nearest::nearest;
 
 use super::Found;
-use crate::sql::Names;
+use crate::sql::{Names, quoted};
 use crate::table::{Kind, LiveColumn, Table};
 
 /// Without one of these an event is none.
@@ -71,7 +71,8 @@ impl Found<'_> {
             _ if live.kind == Kind::Bytes => self.fault(
                 format!(
                     "columns.{key} is \"{}\" of type {}, and a text is expected",
-                    live.name, live.declared
+                    live.name,
+                    live.shown()
                 ),
                 format!("Map a column of text, or change its type: {}", self.retype(live, "text")),
             ),
@@ -84,9 +85,9 @@ impl Found<'_> {
                     live.name
                 ),
                 format!(
-                    "alter table {} alter column \"{}\" drop not null;",
+                    "alter table {} alter column {} drop not null;",
                     Names::new(self.layout()).table,
-                    live.name
+                    quoted(&live.name)
                 ),
             );
         }
@@ -97,7 +98,7 @@ impl Found<'_> {
             return;
         }
         self.fault(
-            format!("columns.{key} is \"{}\" of type {}, and {what} is expected", live.name, live.declared),
+            format!("columns.{key} is \"{}\" of type {}, and {what} is expected", live.name, live.shown()),
             format!(
                 "Map another column, or leave columns.{key} out of the layout: what the table has no column for is kept beside it."
             ),
@@ -105,8 +106,7 @@ impl Found<'_> {
     }
 
     fn time(&mut self, key: &str, live: &LiveColumn, form: TimeForm) {
-        let declared = &live.declared;
-        let column = format!("columns.{key} is \"{}\" of type {declared}", live.name);
+        let column = format!("columns.{key} is \"{}\" of type {}", live.name, live.shown());
         match (live.kind, form) {
             (Kind::Moment | Kind::Local, _) | (Kind::Text, TimeForm::Text) => {}
             (Kind::Date, _) if key == "not_before" => self.advise(
@@ -122,7 +122,7 @@ impl Found<'_> {
                 ),
             ),
             (Kind::Integer, TimeForm::UnixMs | TimeForm::UnixUs)
-                if matches!(&**declared, "integer" | "smallint") =>
+                if matches!(&*live.declared, "integer" | "smallint") =>
             {
                 self.fault(
                     format!("{column}, which is too small for milliseconds since 1970"),
@@ -138,7 +138,7 @@ impl Found<'_> {
     }
 
     fn payload(&mut self, live: &LiveColumn) {
-        let column = format!("columns.payload is \"{}\" of type {}", live.name, live.declared);
+        let column = format!("columns.payload is \"{}\" of type {}", live.name, live.shown());
         match live.kind {
             Kind::Text | Kind::Bytes | Kind::Json => {}
             Kind::Jsonb if self.layout().payload == Payload::Json => {}
@@ -182,7 +182,8 @@ impl Found<'_> {
             self.fault(
                 format!(
                     "columns.id is \"{}\" of type {}, by which no row can be found again",
-                    live.name, live.declared
+                    live.name,
+                    live.shown()
                 ),
                 "Map the primary key: a number, a UUID or a text.",
             );
@@ -230,10 +231,7 @@ impl Found<'_> {
 
     fn retype(&self, live: &LiveColumn, kind: &str) -> String {
         let table = Names::new(self.layout()).table;
-        format!(
-            "alter table {table} alter column \"{}\" type {kind} using …;",
-            live.name.replace('"', "\"\"")
-        )
+        format!("alter table {table} alter column {} type {kind} using …;", quoted(&live.name))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Indexes: the one that claiming needs, and those that every write pays for.
 
-use postrider_core::layout::{Column, Identifier, Published, Way};
+use postrider_core::layout::{Column, Identifier, Way};
 
 use super::Found;
+use crate::sql::mark::Mark;
+use crate::sql::status::{behind, is_indexed, order};
 use crate::sql::{Names, quoted};
 use crate::table::{Index, Table};
 
@@ -26,55 +28,47 @@ impl Found<'_> {
         }
     }
 
-    /// Without an index on the open rows, every claim reads the whole table.
+    /// Without an index on the open rows, every claim reads the whole table; without one in their order, it sorts.
     fn open_rows(&mut self, table: &Table) {
-        let layout = self.layout();
-        if layout.published == Published::Column {
-            let columns: Vec<String> = order(layout, table).into_iter().map(Identifier::quoted).collect();
-            return self.unmarked_rows(table, &columns);
-        }
-        let Some(status) = layout.columns.status.as_ref().and_then(Column::name) else { return };
-        if table.column(status.as_str()).is_none() {
-            return;
-        }
-        let mentions =
-            |index: &Index| index.condition.as_ref().is_some_and(|on| on.contains(status.as_str()));
-        let leads = |index: &Index| index.columns.first().is_some_and(|first| first == status.as_str());
-        let order = order(self.layout(), table);
-        let columns: Vec<String> =
-            std::iter::once(status).chain(order.iter().copied()).map(Identifier::quoted).collect();
+        let layout = self.config.layout.clone();
+        let is_there = |name: &&Identifier| table.column(name.as_str()).is_some();
+        let order: Vec<&Identifier> = order(&layout, table).into_iter().filter(is_there).collect();
+        let mark = Mark::new(&layout, table);
+        let mapped = layout.columns.status.as_ref().or(layout.columns.published.as_ref());
+        let Some(teller) = mapped.and_then(Column::name).filter(is_there) else { return };
+        let columns = order.iter().map(|name| name.quoted()).collect::<Vec<_>>().join(", ");
+        let holds = match &mark {
+            Some(mark) => format!("({columns}) where {}", mark.condition()),
+            None => format!("({}, {columns})", teller.quoted()),
+        };
         let create = format!(
-            "create index concurrently {} on {} ({});",
+            "create index concurrently {} on {} {holds};",
             quoted(&format!("{}_open", layout.table)),
-            Names::new(layout).table,
-            columns.join(", ")
+            Names::new(&layout).table,
         );
         let useful: Vec<&Index> =
-            table.indexes.iter().filter(|index| leads(index) || mentions(index)).collect();
-        if useful.is_empty() {
-            self.advise(
-                format!(
-                    "no index begins with {}, nor holds open rows only: each claim reads the whole table",
-                    status.quoted()
-                ),
-                create,
-            );
-            return;
-        }
+            table.indexes.iter().filter(|index| behind(index, teller).is_some()).collect();
         let first = order.first().map_or("", |name| name.as_str());
-        let in_order = |index: &&Index| {
-            let behind = if leads(index) { &index.columns[1..] } else { &index.columns[..] };
-            behind.first().is_some_and(|column| column == first)
+        let begins = |index: &Index| behind(index, teller).and_then(|behind| Some(behind.first()? == first));
+        let problem = if useful.is_empty() {
+            let what = match mark {
+                Some(_) => format!("no index holds the rows whose {} is not set", teller.quoted()),
+                None => format!("no index begins with {}, nor holds open rows only", teller.quoted()),
+            };
+            format!("{what}: each claim reads the whole table")
+        } else if is_indexed(&layout, table) {
+            return;
+        } else if useful.iter().any(|index| begins(index) == Some(true)) {
+            format!(
+                "no index has the open rows in the whole order that they are claimed in ({columns}): those with the same {first}, which \
+                 may be all, are sorted with each page. One that has it does the work of the one there is"
+            )
+        } else {
+            format!(
+                "no index has the open rows in the order that they are claimed in ({columns}): each claim sorts all of them"
+            )
         };
-        if !useful.iter().any(in_order) {
-            self.advise(
-                format!(
-                    "no index has the open rows in the order that they are claimed in ({}): each claim sorts all of them",
-                    columns[1..].join(", ")
-                ),
-                create,
-            );
-        }
+        self.advise(problem, create);
     }
 
     /// What each claim writes stands in no index, so that a claim is a cheap update in place.
@@ -97,17 +91,4 @@ impl Found<'_> {
             }
         }
     }
-}
-
-/// What open rows are claimed in the order of.
-fn order<'l>(layout: &'l postrider_core::Layout, table: &Table) -> Vec<&'l Identifier> {
-    let columns = &layout.columns;
-    let name = |column: &'l Option<Column>| column.as_ref().and_then(Column::name);
-    let leads = match layout.way {
-        Way::Hold => [name(&columns.not_before), name(&columns.time)],
-        _ if table.id_counts(layout) => [None, None],
-        _ => [name(&columns.time), None],
-    };
-    let all = leads.into_iter().chain([name(&columns.id)]).flatten();
-    all.filter(|name| table.column(name.as_str()).is_some()).collect()
 }

@@ -5,7 +5,6 @@ use postrider_core::layout::{Column, TimeForm};
 use super::Found;
 use crate::config::Config;
 use crate::sql::Names;
-use crate::sql::mark::Mark;
 use crate::table::{Kind, LiveColumn, Table};
 
 /// What is wrong with the column of `published = { column = … }`, and the remedy.
@@ -13,7 +12,7 @@ pub(crate) fn unfit_mark(config: &Config, table: &Table) -> Option<(String, Stri
     let Some(Column::Named(name, form)) = config.layout.columns.published.as_ref() else { return None };
     let live = table.column(name.as_str())?;
     let place = Names::new(&config.layout).table;
-    let column = format!("published.column is {} of type {}", name.quoted(), live.declared);
+    let column = format!("published.column is {} of type {}", name.quoted(), live.shown());
     let alter = |change: &str| format!("alter table {place} alter column {} {change};", name.quoted());
     if !holds_a_mark(live, *form) {
         let remedy = match live.kind {
@@ -64,35 +63,5 @@ impl Found<'_> {
         if let Some((problem, remedy)) = unfit_mark(self.config, table) {
             self.fault(problem, remedy);
         }
-    }
-
-    /// Without an index on the open rows, every claim reads all that were ever published.
-    pub(super) fn unmarked_rows(&mut self, table: &Table, columns: &[String]) {
-        let layout = &self.config.layout;
-        let Some(mark) = Mark::new(layout, table) else { return };
-        let Some(name) = mark.mapped.name().filter(|name| table.column(name.as_str()).is_some()) else {
-            return;
-        };
-        let helps = |index: &crate::table::Index| {
-            index.condition.as_ref().is_some_and(|on| on.contains(name.as_str()))
-                || index.columns.first().is_some_and(|first| first == name.as_str())
-        };
-        if table.indexes.iter().any(helps) {
-            return;
-        }
-        let create = format!(
-            "create index concurrently {} on {} ({}) where {};",
-            crate::sql::quoted(&format!("{}_open", layout.table)),
-            Names::new(layout).table,
-            columns.join(", "),
-            mark.condition(),
-        );
-        self.advise(
-            format!(
-                "no index holds the rows whose {} is not set: each claim reads the whole table",
-                name.quoted()
-            ),
-            create,
-        );
     }
 }

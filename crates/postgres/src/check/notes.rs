@@ -41,7 +41,7 @@ impl Found<'_> {
             let user = self.user.clone();
             self.advise(
                 format!("user {user} does not own the table: it can neither create partitions ahead nor drop old ones, and rows go to the default partition"),
-                format!("alter table {} owner to {user};  or grant the owner's role to it.", crate::sql::Names::new(self.layout()).table),
+                format!("alter table {} owner to {user}; or grant the owner's role to it.", crate::sql::Names::new(self.layout()).table),
             );
         }
         Ok(())
@@ -52,7 +52,10 @@ impl Found<'_> {
         let counts = table.id_counts(self.layout());
         let has_time = self.layout().columns.time.as_ref().and_then(Column::name).is_some();
         match (self.layout().order, counts) {
-            (Order::Key, true) => self.note("events of one key are published in the order of their ids", ""),
+            (Order::Key, true) => self.note(
+                "events of one key are published in the order of their ids, if whoever appends to a key lets no other do so before it commits",
+                "",
+            ),
             (Order::Key, false) => self.note(
                 "ids do not count: events of one key are published by (time, id), best effort: causal only as far as the writers' clocks are",
                 STRICT,

@@ -17,6 +17,11 @@ select c.name from unnest($2::text[]) as c(name) where not has_column_privilege(
 const TABLE: &str = "\
 select r.name from unnest($2::text[]) with ordinality as r(name, at) \
 where not has_table_privilege(to_regclass($1)::oid, r.name) order by r.at";
+/// $1 the name of a table that rows are inserted into: its sequences that nothing may be drawn from. Identities need no right.
+const SEQUENCES: &str = "\
+select q.name from pg_attribute as a cross join lateral pg_get_serial_sequence($1, a.attname) as q(name) \
+where a.attrelid = to_regclass($1) and a.attnum > 0 and not a.attisdropped and a.attidentity = '' and q.name is not null \
+and not has_sequence_privilege(q.name, 'usage, update')";
 const SCHEMA: &str = "\
 select n.nspname::text, has_schema_privilege(n.oid, 'usage'), \
 has_any_column_privilege(c.oid, 'update'), has_table_privilege(c.oid, 'delete') \
@@ -120,7 +125,7 @@ impl Found<'_> {
         let user = self.user.clone();
         self.advise(
             format!("user {user} may not delete from {table}: published entries are kept for ever"),
-            format!("grant delete on {table} to {user};  or set retention = \"none\"."),
+            format!("grant delete on {table} to {user}; or set [retention] published = \"none\"."),
         );
     }
 
@@ -146,9 +151,23 @@ impl Found<'_> {
         let team = |name: &postrider_core::layout::Identifier| crate::sql::in_schema(&layout, &name.quoted());
         if let Some(position) = &layout.sides.position {
             self.table_rights(session, &team(&position.name), &all[..2]).await?;
+            self.sequence_rights(session, &team(&position.name)).await?;
         }
         if let Some(failed) = &layout.sides.failed {
             self.table_rights(session, &team(&failed.name), &all).await?;
+            self.sequence_rights(session, &team(&failed.name)).await?;
+        }
+        Ok(())
+    }
+
+    /// A team's table may draw its ids from a sequence.
+    async fn sequence_rights(&mut self, session: &Session, table: &str) -> Result<(), Error> {
+        for row in session.query(SEQUENCES, &[(&table, Type::TEXT)]).await? {
+            let (user, sequence): (_, String) = (self.user.clone(), row.get(0));
+            self.fault(
+                format!("user {user} may not draw ids of {table} from sequence {sequence}"),
+                format!("grant usage on sequence {sequence} to {user};"),
+            );
         }
         Ok(())
     }

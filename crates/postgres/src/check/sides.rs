@@ -65,7 +65,7 @@ impl Found<'_> {
                 self.fault(
                     format!(
                         "[{key}] maps {part} to \"{column}\" of type {}, and an integer is expected",
-                        live.declared
+                        live.shown()
                     ),
                     "Map another column, or change its type to bigint.",
                 );
@@ -73,7 +73,7 @@ impl Found<'_> {
                 self.fault(
                     format!(
                         "[{key}] maps {part} to \"{column}\" of type {}, and a time is expected",
-                        live.declared
+                        live.shown()
                     ),
                     "Map another column, or change its type to timestamptz.",
                 );

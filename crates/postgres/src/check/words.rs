@@ -41,7 +41,7 @@ impl Found<'_> {
             self.fault(
                 format!(
                     "columns.status is \"{name}\" of type {}, which has no value \"{word}\" (status.{key})",
-                    live.declared
+                    live.shown()
                 ),
                 format!("Correct [status] in the layout: {}.", values(live)),
             );
@@ -67,13 +67,11 @@ impl Found<'_> {
         let table = Names::new(self.layout()).table;
         let column = format!("\"{}\"", live.name.replace('"', "\"\""));
         let told = format!("status.{key} = \"{word}\"");
-        if live.kind == Kind::Enum {
-            if !live.words.iter().any(|label| label == word) {
-                self.fault(
-                    format!("{told} is none of the values of {}, the type of column {column}", live.declared),
-                    format!("Correct the word, or: alter type {} add value {};", live.declared, plain(word)),
-                );
-            }
+        if live.kind == Kind::Enum && !live.words.iter().any(|label| label == word) {
+            self.fault(
+                format!("{told} is none of the values of {}, the type of column {column}", live.declared),
+                format!("Correct the word, or: alter type {} add value {};", live.declared, plain(word)),
+            );
             return Ok(());
         }
         let length = word.chars().count();
@@ -84,15 +82,16 @@ impl Found<'_> {
             );
             return Ok(());
         }
-        // A type of the team's own has its own idea of what a value is.
-        if live.kind == Kind::Other
-            && let Err(error) = session.run(&format!("select {}::{}", literal(word), live.declared)).await
+        // A type of the team's own has its own idea of what a value is, and so has a domain.
+        let own = live.domain.as_ref().or((live.kind == Kind::Other).then_some(&live.declared));
+        if let Some(own) = own
+            && let Err(error) = session.run(&format!("select {}::{own}", literal(word))).await
         {
             if error.code().is_none() {
                 return Err(error);
             }
             self.fault(
-                format!("{told} is no value of {}, the type of column {column}", live.declared),
+                format!("{told} is no value of {}, the type of column {column}", live.shown()),
                 "Correct the word, or the type.",
             );
         }
@@ -146,7 +145,10 @@ impl Found<'_> {
             let word = row.get::<_, Option<String>>(0);
             let word = word.map_or("NULL".into(), |word| format!("\"{word}\""));
             self.advise(
-                format!("{rows} rows have the status {word}, which is none of the layout's words: they are passed by"),
+                match rows {
+                    1 => format!("one row has the status {word}, which is none of the layout's words: it is passed by"),
+                    _ => format!("{rows} rows have the status {word}, which is none of the layout's words: they are passed by"),
+                },
                 "Give the word its place in [status], or correct the rows: `postrider list --state unknown` shows them, `postrider revive --state unknown` makes them pending.",
             );
         }

@@ -1,9 +1,9 @@
 //! Adoption: where reading a table begins that had rows before Postrider came.
 
-use postrider_core::{Fault, Start};
+use postrider_core::Fault;
+use postrider_core::cursor::{Begin, Found, Standing, TeamPosition};
 use tokio_postgres::types::Type;
 
-use super::pulse::BACKWARDS;
 use crate::config::Config;
 use crate::fault::{Error, fault};
 use crate::fitness::Sequence;
@@ -11,9 +11,6 @@ use crate::session::{Durable, Session};
 use crate::sql::cursor::CursorSql;
 use crate::sql::failed::FailedSql;
 use crate::sql::{Names, in_schema};
-
-/// Ids below the first position that are looked through for missing ones: transactions that were open when reading began.
-const LOOK_BACK_IDS: i64 = 100_000;
 
 /// Makes sure that the outbox has a position that its ids have not fallen behind.
 pub(super) async fn adopt(
@@ -44,45 +41,6 @@ pub(super) async fn refusal(
     })
 }
 
-/// Where reading stands before it begins.
-enum Standing {
-    Known,
-    Begins(Begin),
-    Refused(Fault),
-}
-
-/// Where reading begins.
-struct Begin {
-    position: i64,
-    /// What was chosen.
-    word: String,
-    /// No row has an id below it.
-    before_all: i64,
-    /// The latest row of the team's own table of positions.
-    seen: Option<i64>,
-    /// Whether it began before.
-    is_known: bool,
-}
-
-fn no_start(config: &Config) -> Standing {
-    Standing::Refused(Fault::new(
-        config.place(),
-        "the table has rows already, and where to begin is not said",
-        "Set start = \"beginning\" to publish all of them, \"now\" to publish only what comes, or the id after which to begin.",
-    ))
-}
-
-fn backwards(config: &Config, position: i64, highest: i64, start: &str) -> Standing {
-    Standing::Refused(Fault::new(
-        config.place(),
-        format!(
-            "ids went backwards: rows up to id {position} were dealt with, the table is at {highest} (reading began with \
-             start = {start})"
-        ),
-        BACKWARDS,
-    ))
-}
-
 async fn standing(
     session: &Session,
     config: &Config,
@@ -102,33 +60,13 @@ async fn standing(
     let number = |row: Option<tokio_postgres::Row>| row.map(|row| row.get::<_, i64>(0));
     let drawn = number(session.first(&drawn, &[]).await?).unwrap_or(0);
     let highest = number(session.first(&sql.highest, &[]).await?).map_or(drawn, |id| id.max(drawn));
-    let is_known = known.is_some();
-    if let Some(row) = known {
-        let (position, start): (i64, String) = (row.get(0), row.get(1));
-        if position <= highest {
-            return Ok(Standing::Known);
-        }
-        // A start that was left in the configuration must neither skip what was written since nor repeat what was published.
-        if config.start.is_none_or(|chosen| word(chosen) == start) {
-            return Ok(backwards(config, position, highest, &start));
-        }
-    }
-    let team = team_position(session, config).await?;
-    let lowest = number(session.first(&sql.lowest, &[]).await?);
-    // Somebody may have given rows ids below one.
-    let before_all = lowest.map_or(0, |lowest| lowest.saturating_sub(1).min(0));
-    let (position, word) = match (config.start, &team) {
-        (Some(Start::Beginning), _) => (before_all, word(Start::Beginning)),
-        (Some(Start::Now), _) => (highest, word(Start::Now)),
-        (Some(Start::After(id)), _) => (id.min(highest), word(Start::After(id))),
-        (None, Some(team)) if team.position > highest => {
-            return Ok(backwards(config, team.position, highest, &team.name));
-        }
-        (None, Some(team)) => (team.position, team.name.clone()),
-        (None, None) if lowest.is_none() => (before_all, word(Start::Beginning)),
-        (None, None) => return Ok(no_start(config)),
+    let found = Found {
+        known: known.map(|row| (row.get(0), row.get(1))),
+        highest,
+        lowest: number(session.first(&sql.lowest, &[]).await?),
+        team: team_position(session, config).await?,
     };
-    Ok(Standing::Begins(Begin { position, word, before_all, seen: team.map(|team| team.seen), is_known }))
+    Ok(Standing::decide(&config.place(), config.start, found))
 }
 
 async fn write(
@@ -138,7 +76,8 @@ async fn write(
     begin: Begin,
     failed: Option<&FailedSql>,
 ) -> Result<(), Error> {
-    let Begin { position, word, before_all, seen, is_known } = begin;
+    let from = begin.look_back_from();
+    let Begin { position, word, seen, is_known, .. } = begin;
     let names = Names::new(&config.layout);
     let outbox = config.layout.table.as_str();
     let transaction = session.begin(Durable::Now).await?;
@@ -149,7 +88,6 @@ async fn write(
             .execute(&format!("delete from {table} where outbox = $1"), &[(&outbox, Type::TEXT)])
             .await?;
     }
-    let from = position.saturating_sub(LOOK_BACK_IDS).max(before_all).saturating_add(1);
     let gaps = transaction.query(&sql.missing, &[(&from, Type::INT8), (&position, Type::INT8)]).await?;
     let first: Vec<i64> = gaps.iter().map(|row| row.get(0)).collect();
     let last: Vec<i64> = gaps.iter().map(|row| row.get(1)).collect();
@@ -173,13 +111,6 @@ async fn write(
         adopt_failed(&transaction, config, failed, position).await?;
     }
     transaction.commit().await
-}
-
-/// Where the relay before this one has come to, by the team's own table: the row with the highest id, never by clock (B4).
-struct TeamPosition {
-    position: i64,
-    seen: i64,
-    name: String,
 }
 
 async fn team_position(session: &Session, config: &Config) -> Result<Option<TeamPosition>, Error> {
@@ -208,13 +139,4 @@ async fn adopt_failed(
     let outbox = config.layout.table.as_str();
     let params = [(&outbox as _, Type::TEXT), (&position as _, Type::INT8), (&retries_max as _, Type::INT4)];
     session.execute(&failed.adopt, &params).await.map(drop)
-}
-
-/// A start as the configuration spells it.
-fn word(start: Start) -> String {
-    match start {
-        Start::Beginning => "beginning".into(),
-        Start::Now => "now".into(),
-        Start::After(id) => id.to_string(),
-    }
 }

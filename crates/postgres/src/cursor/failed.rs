@@ -68,7 +68,7 @@ async fn find<'l>(
         if part == "id" && found.kind != Kind::Integer {
             return Err(Fault::new(
                 place,
-                format!("its id \"{column}\" is no number: {}", found.declared),
+                format!("its id \"{column}\" is no number: {}", found.shown()),
                 "The latest row is known by the highest id: use an identity or serial column.",
             ));
         }

@@ -135,11 +135,8 @@ fn closed_gap(row: &Row) -> Result<ClosedGap, tokio_postgres::Error> {
 }
 
 fn shelf(row: &Row) -> Result<Shelf, tokio_postgres::Error> {
-    Ok(match row.try_get::<_, &str>(3)? {
-        "dead" => Shelf::Dead,
-        "waiting" => Shelf::Waiting { due: time(row, 4)? },
-        _ => Shelf::Parked,
-    })
+    let due = time(row, 4)?;
+    Ok(Shelf::of(row.try_get(3)?, || due))
 }
 
 /// A moment; the beginning of all time where there is none, so that what waits for it is due.

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use postrider_core::cursor::Loaded;
+use postrider_core::cursor::{Draft, Loaded};
 
 use super::CursorHold;
-use super::write::Draft;
 use crate::fault::Error;
 use crate::session::Session;
 

@@ -212,7 +212,7 @@ impl CursorSource {
         mut memory: MutexGuard<'_, Memory>,
     ) -> Result<(), SourceError> {
         let Some(held) = &mut memory.held else { return Err(SourceError::Fenced) };
-        let Some(draft) = self.draft(held, true) else { return Ok(()) };
+        let Some(draft) = held.draft(true) else { return Ok(()) };
         if !self.goes_at_once(session, &draft) {
             let answer = self.send(session, &draft, true).await;
             memory.hear(News::answered(session, draft, &answer));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use postrider_core::cursor::BACKWARDS;
 use postrider_core::gaps::{Check, Owner};
 use postrider_core::source::SourceError;
 use postrider_core::{Fault, Text};
@@ -141,7 +142,3 @@ impl CursorSource {
         Ok(Some(held.loaded.cursor.check(look, alive)))
     }
 }
-
-pub(super) const BACKWARDS: &str = "The table was restored or truncated, or its sequence was reset: compare it with what was \
-    published. Then set a start that is not the one that was used before, and start the relay again: start = 0 or \"beginning\" \
-    publishes all that it holds now, start = \"now\" only what comes.";

@@ -1,6 +1,6 @@
 //! What a cursor writes, always under the fence: in one statement, which is a transaction of its own.
 
-use postrider_core::cursor::{Exception, Shelf, Write};
+use postrider_core::cursor::{Draft, Exception, Write};
 use postrider_core::{limits, point};
 use tokio_postgres::types::{ToSql, Type};
 
@@ -35,31 +35,10 @@ impl CursorSource {
         held: &mut Held,
         settling: bool,
     ) -> Result<bool, Error> {
-        let Some(draft) = self.draft(held, settling) else { return Ok(true) };
+        let Some(draft) = held.draft(settling) else { return Ok(true) };
         let answer = self.send(session, &draft, settling).await;
         held.answered(draft, matches!(answer, Ok(true)));
         answer
-    }
-
-    /// What is to be written; for a claim, whatever changed.
-    pub(super) fn draft(&self, held: &mut Held, settling: bool) -> Option<Draft> {
-        let write = held.loaded.cursor.write();
-        if write.is_none() && !settling {
-            return None;
-        }
-        let position = write.as_ref().map_or(held.position, |write| write.position);
-        held.loaded.returned = held.loaded.returned.split_off(&position.saturating_add(1));
-        let unclaimed: Vec<i64> = held.loaded.no_longer_again().into_iter().collect();
-        // Who is handed out again before the answer is here is marked again, behind this write.
-        held.loaded.again.retain(|id| unclaimed.binary_search(id).is_err());
-        Some(Draft {
-            fence: held.fence,
-            position,
-            claimed: held.loaded.claimed(position),
-            returned: held.loaded.returned.iter().copied().collect(),
-            unclaimed,
-            write,
-        })
     }
 
     /// Whether a draft is one statement that goes out with the first poll, so that others may follow it before it is
@@ -69,7 +48,7 @@ impl CursorSource {
     }
 
     fn is_one_statement(&self, session: &Session, draft: &Draft) -> bool {
-        draft.durable() == Durable::Soon && self.beside_team(draft).is_none() && !session.is_pooled()
+        durable(draft) == Durable::Soon && self.beside_team(draft).is_none() && !session.is_pooled()
     }
 
     fn beside_team<'d>(&self, draft: &'d Draft) -> Option<&'d Write> {
@@ -99,7 +78,7 @@ impl CursorSource {
         if self.is_one_statement(session, draft) && !stops {
             return Ok(session.execute(sql, &params).await? == 1);
         }
-        let transaction = session.begin(draft.durable()).await?;
+        let transaction = session.begin(durable(draft)).await?;
         match self.run_within(&transaction, sql, &params, self.beside_team(draft)).await {
             Ok(true) => {
                 if settling {
@@ -139,47 +118,21 @@ impl CursorSource {
     }
 }
 
-/// One write: it owns what it says, so that memory is free while it is on its way.
-pub(super) struct Draft {
-    pub(super) fence: i64,
-    position: i64,
-    claimed: i64,
-    returned: Vec<i64>,
-    /// What was marked as in hand and is not any more.
-    unclaimed: Vec<i64>,
-    write: Option<Write>,
-}
-
-impl Draft {
-    /// What is given up is to be durable.
-    fn durable(&self) -> Durable {
-        let buries = |write: &Write| write.upserts.iter().any(|exception| exception.shelf == Shelf::Dead);
-        if self.write.as_ref().is_some_and(buries) { Durable::Now } else { Durable::Soon }
-    }
-
-    /// Whether only the position moves.
-    fn is_move(&self) -> bool {
-        self.write.as_ref().is_none_or(
-            |Write { gaps, closed, reopened, upserts, deletes, ranges, .. }| {
-                let alike =
-                    closed.is_empty() && reopened.is_empty() && upserts.is_empty() && deletes.is_empty();
-                alike && gaps.is_none() && ranges.is_none()
-            },
-        )
-    }
+/// What is given up is to be durable.
+fn durable(draft: &Draft) -> Durable {
+    if draft.buries() { Durable::Now } else { Durable::Soon }
 }
 
 impl Held {
-    /// A write was answered. One that did not succeed is made again with the next.
+    /// What is to be written; for a claim, whatever changed.
+    pub(super) fn draft(&mut self, settling: bool) -> Option<Draft> {
+        self.loaded.draft(self.fence, self.position, settling)
+    }
+
+    /// A write was answered.
     pub(super) fn answered(&mut self, draft: Draft, is_written: bool) {
-        if !is_written {
-            self.loaded.again.extend(draft.unclaimed);
-            return;
-        }
-        self.position = self.position.max(draft.position);
-        if let Some(write) = draft.write {
-            self.loaded.cursor.applied(write);
-        }
+        let position = self.loaded.answered(draft, is_written);
+        self.position = self.position.max(position.unwrap_or(self.position));
     }
 }
 
@@ -216,8 +169,8 @@ impl<'w> Beside<'w> {
             entries: upserts.iter().map(|exception| exception.id).collect(),
             scopes: upserts.iter().map(|exception| key(exception).map(|key| &*key.scope)).collect(),
             keys: upserts.iter().map(|exception| key(exception).map(|key| &*key.id)).collect(),
-            shelves: upserts.iter().map(|exception| word(exception.shelf)).collect(),
-            due: upserts.iter().map(|exception| due(exception.shelf)).collect(),
+            shelves: upserts.iter().map(|exception| exception.shelf.word()).collect(),
+            due: upserts.iter().map(|exception| exception.shelf.due_us()).collect(),
             retries: upserts
                 .iter()
                 .map(|exception| i32::try_from(exception.retries).unwrap_or(i32::MAX))
@@ -256,21 +209,6 @@ impl<'w> Beside<'w> {
             (&self.closed_at, Type::INT8_ARRAY),
             (&self.reopened, Type::INT8_ARRAY),
         ]
-    }
-}
-
-fn word(shelf: Shelf) -> &'static str {
-    match shelf {
-        Shelf::Parked => "parked",
-        Shelf::Waiting { .. } => "waiting",
-        Shelf::Dead => "dead",
-    }
-}
-
-fn due(shelf: Shelf) -> Option<i64> {
-    match shelf {
-        Shelf::Waiting { due } => Some(due.as_microsecond()),
-        Shelf::Parked | Shelf::Dead => None,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use postrider_core::status::{Hands, OpenRow};
+
 use crate::session::Session;
-use crate::status::{Hands, OpenRow};
 
 /// A claim of the hold way. Dropped before its end it closes its connection, and the server frees its rows.
 pub(crate) struct HoldHold {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use postrider_core::rows::Decoder;
 use postrider_core::source::{Ask, Claim, Claimed, Idle, Settles, Source, SourceError, SourceFeatures};
+use postrider_core::status::{Hands, Page, Pass, Settling, Swell, Taken};
 use postrider_core::{Fault, Settlement, limits, point};
 use tokio_postgres::types::Type;
 
@@ -20,9 +21,7 @@ use crate::config::Config;
 use crate::fault::Error;
 use crate::session::{Durable, Link, Session};
 use crate::sql::status::{HoldSql, Parts, ScanSql, SettleSql, beside};
-use crate::status::{
-    Hands, Page, Pass, Scanner, Settler, Settling, Swell, Taken, Taking, count, require_columns,
-};
+use crate::status::{Scanner, Settler, Taking, count, error_chars_max, require_columns};
 use crate::table::Table;
 
 /// The planner knows little of tables that fill and drain all day: an index is the right way to a batch.
@@ -33,7 +32,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(limits::PUBLISH_DEADLINE.as_se
 /// A status table in one relay's hands.
 pub(crate) struct HoldSource {
     config: Arc<Config>,
-    table: Table,
+    error_chars_max: usize,
     place: String,
     outbox: String,
     begin: String,
@@ -81,8 +80,8 @@ impl HoldSource {
             comparable: parts.ranks_compare(),
             hands: Hands::default(),
             swell: Swell::default(),
+            error_chars_max: error_chars_max(&config.layout, &table),
             config: Arc::clone(config),
-            table,
         })
     }
 
@@ -110,11 +109,11 @@ impl HoldSource {
         if std::mem::replace(epoch, pulse.epoch) != pulse.epoch {
             pass.start_over();
         }
-        pass.begin(pulse.now_us, &ask.holds);
+        pass.begin(pulse.now_us, pulse.now_lead, &ask.holds);
         let (mut rows, mut in_vain, mut locking, mut more) = (0, 0, None, false);
         loop {
             let page = scanner.page(ask, pass, in_vain).await.map_err(failed)?;
-            rows += page.rows.len();
+            rows += page.rows;
             in_vain += 1;
             let mut mark = page.last.clone();
             if !page.candidates.ranks.is_empty() {
@@ -133,14 +132,14 @@ impl HoldSource {
                 let more;
                 (mark, more) = page.mark(&taken);
                 if !taken.entries.is_empty() {
-                    pass.hand_out(mark);
+                    pass.hand_out(mark, &page);
                     let hold = HoldHold::new(session, taken.rows, &self.hands);
                     return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
                 }
                 pass.elsewhere = true;
                 locking = Some(session);
             }
-            pass.reach(mark);
+            pass.reach(mark, &page);
             more |= rows >= limits::SCAN_ROWS_MAX && !page.end;
             if more || (page.end && pass.ends()) {
                 break;
@@ -166,7 +165,7 @@ impl HoldSource {
             [(&self.outbox as _, Type::TEXT), (&entries as _, Type::TEXT_ARRAY), (&most as _, Type::INT8)];
         let mut taking = Taking::new(&self.decoder, &page.candidates, ask);
         session.each(&self.sql.lock, &params, |row| taking.read(row)).await?;
-        let Ok(mut taken) = taking.finish(&self.swell) else { return Ok(None) };
+        let (Some(mut taken), _) = taking.finish(&self.swell) else { return Ok(None) };
         if let Some(sql) = self.sql.beside.as_ref().filter(|_| !taken.rows.is_empty()) {
             let kept = self.beside(session, sql, &entries).await?;
             let counts_here = self.config.layout.columns.retries.is_some();
@@ -272,7 +271,7 @@ impl Source for HoldSource {
         let fresh = settlements.iter().filter(|(at, _)| rows.get(*at).is_some_and(|row| !row.settled));
         let fresh: Vec<&(usize, Settlement)> = fresh.collect();
         let sorted = fresh.iter().map(|(at, settlement)| (&rows[*at], settlement));
-        let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
+        let (published, returned) = Settling::sort(&self.config.layout, self.error_chars_max, sorted);
         self.write(session, [published, returned]).await.map_err(|error| {
             // What the transaction has is not known, or it is over: nobody commits it.
             session.spoil();

@@ -1,6 +1,6 @@
 //! A claim of the lease way.
 
-use crate::status::{Hands, OpenRow};
+use postrider_core::status::{Hands, OpenRow};
 
 /// Rows that are held until they are settled, or the lease runs out.
 #[derive(Debug)]

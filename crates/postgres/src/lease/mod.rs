@@ -17,6 +17,7 @@ use std::time::Duration;
 use postrider_core::layout::Column;
 use postrider_core::rows::Decoder;
 use postrider_core::source::{Ask, Claimed, Settles, Source, SourceError, SourceFeatures};
+use postrider_core::status::{Hands, Pass, Rank, Swell, Watch};
 use postrider_core::{Fault, Key, Settlement};
 use tokio::sync::Mutex;
 use tokio_postgres::types::Type;
@@ -29,7 +30,7 @@ use crate::fence::{Fence, Standing};
 use crate::fitness::sequence;
 use crate::session::{Durable, Link, Session, meanwhile};
 use crate::sql::status::{LeaseSql, Parts, ScanSql, SettleSql};
-use crate::status::{Drawn, Hands, Pass, Rank, Swell, Watch, require_columns};
+use crate::status::{Drawn, error_chars_max, require_columns};
 use crate::table::Table;
 
 /// The planner knows little of tables that fill and drain all day: an index is the right way to a batch.
@@ -43,7 +44,7 @@ fn waiting(longest: Duration) -> String {
 /// A status table in one relay's hands.
 pub(crate) struct LeaseSource {
     config: Arc<Config>,
-    table: Table,
+    error_chars_max: usize,
     place: String,
     outbox: String,
     scan: ScanSql,
@@ -122,8 +123,8 @@ impl LeaseSource {
             buried: AtomicBool::new(false),
             hands: Hands::default(),
             swell: Swell::default(),
+            error_chars_max: error_chars_max(&config.layout, &table),
             config: Arc::clone(config),
-            table,
         })
     }
 

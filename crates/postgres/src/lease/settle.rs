@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use postrider_core::source::SourceError;
+use postrider_core::status::Settling;
 use postrider_core::{Settlement, point};
 use tokio_postgres::types::Type;
 
 use super::{LeaseHold, LeaseSource};
 use crate::fault::Error;
 use crate::session::Session;
-use crate::status::{Settler, Settling};
+use crate::status::Settler;
 
 impl LeaseSource {
     /// Keeps what is left of a claim; says whether all of it is still held.
@@ -57,7 +58,7 @@ impl LeaseSource {
         let fresh = settlements.iter().filter(|(at, _)| hold.rows.get(*at).is_some_and(|row| !row.settled));
         let fresh: Vec<&(usize, Settlement)> = fresh.collect();
         let sorted = fresh.iter().map(|(at, settlement)| (&hold.rows[*at], settlement));
-        let (published, returned) = Settling::sort(&self.config.layout, &self.table, sorted);
+        let (published, returned) = Settling::sort(&self.config.layout, self.error_chars_max, sorted);
         let buries = returned.buries();
         for part in [published, returned] {
             if part.is_empty() {

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use postrider_core::layout::OnDead;
 use postrider_core::source::{Ask, Claim, Claimed, Idle};
+use postrider_core::status::{Late, OpenRow, Page, Pass, Rank, Taken, Why};
 use postrider_core::{Key, limits};
 use tokio_postgres::types::Type;
 
 use super::{LeaseHold, LeaseSource, State};
 use crate::fault::Error;
 use crate::session::{Session, Transaction};
-use crate::status::{Late, OpenRow, Page, Pass, Rank, Scanner, Taken, Taking, Why};
+use crate::status::{Scanner, Taking};
 
 /// Rows that one claim looks at in one snapshot, before it says that too many are held back.
 const SNAPSHOT_ROWS_MAX: usize = 1_000_000;
@@ -38,7 +39,7 @@ impl LeaseSource {
             }
             let scanner = self.scanner(session, &state.holders);
             let page = scanner.page(ask, &mut state.pass, in_vain).await?;
-            rows += page.rows.len();
+            rows += page.rows;
             in_vain += 1;
             if self.fence.is_some() {
                 state.watch.saw(&page);
@@ -64,27 +65,25 @@ impl LeaseSource {
             if offers {
                 state.pass.end_look();
                 end(&mut snapshot).await?;
-                let taken = match self.take(session, state, &page, ask).await? {
-                    Ok(taken) => taken,
+                let (taken, claim) = self.take(session, state, &page, ask).await?;
+                let Some(taken) = taken else {
                     // They are larger than they were thought to be: they are free again, and fewer are asked for.
-                    Err(claim) => {
-                        self.put_down(session, claim).await?;
-                        page.first.into_iter().for_each(|first| state.pass.go_back(first));
-                        continue;
-                    }
+                    self.put_down(session, claim).await?;
+                    page.first.into_iter().for_each(|first| state.pass.go_back(first));
+                    continue;
                 };
                 self.pass_by(&mut state.pass, &page, &taken);
                 let more;
                 (mark, more) = page.mark(&taken);
                 if !taken.entries.is_empty() {
-                    state.pass.hand_out(mark);
+                    state.pass.hand_out(mark, &page);
                     let fence = state.fence.unwrap_or(0);
-                    let hold = LeaseHold::new(taken.claim, fence, taken.rows, &self.hands);
+                    let hold = LeaseHold::new(claim, fence, taken.rows, &self.hands);
                     return Ok(Claimed::Batch(Claim { hold, entries: taken.entries, more }));
                 }
                 state.pass.elsewhere = true;
             }
-            state.pass.reach(mark);
+            state.pass.reach(mark, &page);
             if page.end {
                 end(&mut snapshot).await?;
                 if state.pass.ends() {
@@ -107,7 +106,7 @@ impl LeaseSource {
             return Ok(Late::Nothing);
         }
         let State { pass, watch, holders, .. } = state;
-        let Some(up_to) = page.last.as_ref().or(pass.mark()) else { return Ok(Late::Nothing) };
+        let Some(up_to) = pass.passes(page) else { return Ok(Late::Nothing) };
         let asks = if page.candidates.ranks.is_empty() {
             page.end && self.drawn.is_some() && watch.is_due(Some(up_to), pass.now_us())
         } else {
@@ -116,7 +115,7 @@ impl LeaseSource {
         if !asks {
             return Ok(Late::Nothing);
         }
-        watch.look(&self.scanner(session, holders), self.drawn.as_ref(), up_to, pass.now_us()).await
+        self.scanner(session, holders).late(watch, self.drawn.as_ref(), up_to, pass.now_us()).await
     }
 
     /// What was offered in vain is in other hands, or gone. Where order is kept, nothing goes before it.
@@ -138,7 +137,7 @@ impl LeaseSource {
     async fn refresh(&self, session: &Session, state: &mut State, ask: &Ask) -> Result<(), Error> {
         let State { pass, watch, holders, epoch, .. } = state;
         let pulse = self.scanner(session, holders).pulse().await?;
-        watch.begin(&pulse);
+        watch.begin(pulse.oldest);
         pass.comparable = self.comparable;
         for (key, rank) in self.hands.given_back() {
             pass.leave(key.as_ref(), &rank, Why::Next);
@@ -154,7 +153,7 @@ impl LeaseSource {
             *holders = found;
         }
         *epoch = Some(pulse.epoch);
-        pass.begin(pulse.now_us, &ask.holds);
+        pass.begin(pulse.now_us, pulse.now_lead, &ask.holds);
         Ok(())
     }
 
@@ -171,14 +170,14 @@ impl LeaseSource {
         }
     }
 
-    /// An error within where they do not fit into the claim: its number.
+    /// None where they do not fit into the claim; and its number.
     async fn take(
         &self,
         session: &Session,
         state: &State,
         page: &Page,
         ask: &Ask,
-    ) -> Result<Result<Taken, i64>, Error> {
+    ) -> Result<(Option<Taken>, i64), Error> {
         let entries: Vec<&str> = page.candidates.ranks.iter().map(|rank| rank.entry.as_str()).collect();
         let most = i64::try_from(page.candidates.most).unwrap_or(i64::MAX);
         let fence = state.fence.unwrap_or(0);

@@ -6,22 +6,23 @@ use postrider_core::rows::Field;
 use postrider_core::{Fault, Layout};
 
 use super::time::zone_sql;
-use super::{Names, function_name, literal};
+use super::{Names, base_type, function_name, literal};
 use crate::append::shape::{Kind, LiveColumn, Shape};
 
 /// $1 the table's quoted name: its columns as one JSON text, so that every driver can read it; null where there is none.
-pub(crate) const COLUMNS: &str = "\
-    select json_agg(json_build_object('name', a.attname, \
-        'type', quote_ident(n.nspname) || '.' || quote_ident(t.typname), 'base', coalesce(b.typname, t.typname), \
-        'is_text', t.typcategory = 'S', \
-        'characters_max', case when coalesce(b.typname, t.typname) in ('varchar', 'bpchar') \
-            then nullif(greatest(a.atttypmod, t.typtypmod), -1) - 4 end, \
-        'not_null', a.attnotnull or t.typnotnull, 'handed_out', a.atthasdef or a.attidentity <> '', \
-        'default', pg_get_expr(d.adbin, d.adrelid)))::text \
-    from pg_attribute as a join pg_type as t on t.oid = a.atttypid join pg_namespace as n on n.oid = t.typnamespace \
-    left join pg_type as b on b.oid = t.typbasetype \
-    left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
-    where a.attrelid = to_regclass($1::text) and a.attnum > 0 and not a.attisdropped";
+pub(crate) const COLUMNS: &str = concat!(
+    "select json_agg(json_build_object('name', a.attname, \
+     'type', quote_ident(n.nspname) || '.' || quote_ident(o.typname), 'base', t.typname, \
+     'is_text', t.typcategory = 'S', \
+     'characters_max', case when t.typname in ('varchar', 'bpchar') then nullif(b.typmod, -1) - 4 end, \
+     'not_null', a.attnotnull or b.not_null, \
+     'handed_out', a.atthasdef or a.attidentity <> '' or b.domain_default is not null, \
+     'default', coalesce(pg_get_expr(d.adbin, d.adrelid), b.domain_default)))::text \
+     from pg_attribute as a join pg_type as o on o.oid = a.atttypid join pg_namespace as n on n.oid = o.typnamespace ",
+    base_type!(),
+    "left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum \
+     where a.attrelid = to_regclass($1::text) and a.attnum > 0 and not a.attisdropped"
+);
 
 /// Everything that appends run, compiled for the live table.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct AppendSql {
     pub(crate) many: String,
     /// One row by the installed function: answers the row's id, the event's, and whether it was there.
     pub(crate) once: String,
+    /// What makes a statement answer the row's id.
+    returning: String,
 }
 
 /// What a parameter carries, and what its column takes.
@@ -131,7 +134,7 @@ impl AppendSql {
             plain_listed.push(name.quoted());
             [&mut ones, &mut plains, &mut manys].into_iter().for_each(|all| all.push(empty.to_owned()));
         }
-        let (listed, returned) = (listed.join(", "), id.quoted());
+        let (listed, returning) = (listed.join(", "), format!(" returning t.{}::text", id.quoted()));
         let into = format!("insert into {} as t ({listed})", names.table);
         let arrays: Vec<String> =
             (1..).zip(&parameters).map(|(at, p)| format!("${at}::{}[]", p.form.sql())).collect();
@@ -140,22 +143,37 @@ impl AppendSql {
             row_ids,
             is_row_id,
             counts: live_id.kind == Kind::Int,
-            one: format!("{into} values ({}) returning t.{returned}::text", ones.join(", ")),
+            one: format!("{into} values ({}){returning}", ones.join(", ")),
             plain: format!(
-                "insert into {} as t ({}) values ({}) returning t.{returned}::text",
+                "insert into {} as t ({}) values ({}){returning}",
                 names.table,
                 plain_listed.join(", "),
                 plains.join(", ")
             ),
             many: format!(
-                "{into} select {} from unnest({}) as u({}) returning t.{returned}::text",
+                "{into} select {} from unnest({}) as u({}){returning}",
                 manys.join(", "),
                 arrays.join(", "),
                 columns.join(", ")
             ),
             parameters,
             once: once(layout),
+            returning,
         })
+    }
+
+    /// Whether the table may spell the event's id otherwise than the envelope, or hand it out itself.
+    pub(crate) fn gives_event_ids(&self) -> bool {
+        self.is_row_id || self.row_ids == RowIds::Event
+    }
+
+    /// A statement without its answer, unless that tells the event's id: the server keeps answers of an INSERT before it sends
+    /// the first.
+    pub(crate) fn unanswered<'s>(&self, statement: &'s str) -> &'s str {
+        if self.gives_event_ids() {
+            return statement;
+        }
+        statement.strip_suffix(self.returning.as_str()).unwrap_or(statement)
     }
 }
 

@@ -52,7 +52,8 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
     let ranged =
         format!("{id} >= (select min(first) from {ranges} where outbox = $1) and {plain} and {parked}");
     let stood = stood(rows);
-    let passed = format!("{gaps} join {table} as t on {id} between g.first and g.last");
+    let within = format!("join {table} as t on {id} between g.first and g.last");
+    let passed = rows.passed();
     DepthSql {
         counts: format!(
             "select 'behind', count(*) from {table} as t where {id} > $2 \
@@ -64,9 +65,9 @@ fn of_cursor(rows: &Seen<'_>) -> DepthSql {
                  and not exists (select 1 from {exceptions} as d where d.outbox = $1 and d.entry = x.entry) \
              union all select 'ranged', count(*) from {table} as t where {ranged} and {id} <= $2 \
              union all select 'ranged behind', count(*) from {table} as t where {ranged} and {id} > greatest($2, $3) \
-             union all select 'passed', count(*) from {passed} where {id} <= $2 and {plain} and not {parked} \
+             union all select 'passed', count(*) from {passed} {within} where {id} <= $2 and {plain} and not {parked} \
              union all select 'gap ids', coalesce(sum(g.last - g.first + 1), 0)::int8 from {gaps} \
-             union all select 'gap rows', count(*) from {passed} \
+             union all select 'gap rows', count(*) from {gaps} {within} \
              union all select x.word, count(*) from ({stood}) as x \
                  where not ($5 and exists (select 1 from {claims} as d where d.outbox = $1 and d.entry = x.entry)) group by 1 \
              union all select 'exceptions behind', count(*) from {exceptions} as x where x.outbox = $1 and x.entry > $2 and {in_table} \

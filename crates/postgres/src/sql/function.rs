@@ -68,6 +68,11 @@ fn parts<'a>(columns: &'a [(&Identifier, Slot)]) -> impl Iterator<Item = (usize,
     })
 }
 
+/// The type of a variable; beside a bare NULL a domain counts as the type that it is over.
+fn typed(variable: &str) -> String {
+    format!("pg_typeof(coalesce({variable}, null))")
+}
+
 fn fill(layout: &Layout, to: &str, field: Field) -> String {
     match field {
         Field::Id | Field::EventId => format!("{to} := the_id;"),
@@ -83,11 +88,12 @@ fn fill(layout: &Layout, to: &str, field: Field) -> String {
         Field::Sequence => format!("{to} := $13;"),
         Field::Extensions => format!("{to} := $14::text;"),
         Field::Payload | Field::TooLarge => format!(
-            "if pg_typeof({to}) = 'bytea'::regtype then\n        \
+            "if {} = 'bytea'::regtype then\n        \
                  {to} := coalesce(the_bytes, convert_to(the_text, 'UTF8'));\n    \
              else\n        \
                  {to} := coalesce(the_text, convert_from(the_bytes, 'UTF8'));\n    \
-             end if;"
+             end if;",
+            typed(to)
         ),
         Field::Hash => format!(
             "{to} := encode(sha256(convert_to(the_id || '|' || $1 || '|', 'UTF8') || \
@@ -113,10 +119,11 @@ fn moment(layout: &Layout, to: &str, form: TimeForm, from: &str) -> String {
             let offset = super::append::offset(layout.zone);
             let local = format!("({from} at time zone {})", super::time::zone_sql(layout.zone));
             let written = format!("({from} at time zone interval '{offset}')");
+            let is = typed(to);
             return format!(
-                "if pg_typeof({to}) = 'timestamp'::regtype then\n        \
+                "if {is} = 'timestamp'::regtype then\n        \
                      {to} := {local};\n    \
-                 elsif pg_typeof({to}) = 'timestamptz'::regtype then\n        \
+                 elsif {is} = 'timestamptz'::regtype then\n        \
                      {to} := {from};\n    \
                  else\n        \
                      {to} := to_char({written}, 'YYYY-MM-DD HH24:MI:SS.US') || '{offset}';\n    \
@@ -149,8 +156,10 @@ fn unmarked(layout: &Layout, names: &Names) -> (String, String) {
     };
     (
         format!("    mark {}.{}%type;\n", names.table, name.quoted()),
-        "    if pg_typeof(mark) = 'boolean'::regtype then\n        mark := 'false';\n    end if;\n"
-            .to_owned(),
+        format!(
+            "    if {} = 'boolean'::regtype then\n        mark := 'false';\n    end if;\n",
+            typed("mark")
+        ),
     )
 }
 
@@ -190,8 +199,9 @@ fn insert(layout: &Layout, names: &Names, columns: &[(&Identifier, Slot)]) -> St
     };
     let told = if is_row_id { "    the_id := the_entry;\n" } else { "" };
     format!(
-        "    gives_id := pg_typeof(c0) <> all ('{{smallint,integer,bigint,numeric}}'::regtype[]);\n{asks}    \
+        "    gives_id := {} <> all ('{{smallint,integer,bigint,numeric}}'::regtype[]);\n{asks}    \
          if gives_id then\n        c0 := the_id;\n        {}\n    else\n        {}\n    end if;\n{told}",
+        typed("c0"),
         statement(0),
         statement(1)
     )

@@ -1,6 +1,7 @@
 //! All SQL, compiled from the layout and the live table once: nothing is glued together on the hot path.
 
 mod append;
+mod base_type;
 pub(crate) mod cursor;
 pub(crate) mod depth;
 pub(crate) mod failed;
@@ -17,6 +18,7 @@ mod verbs;
 use postrider_core::Layout;
 
 pub(crate) use append::{AppendSql, COLUMNS, Form, Parameter, offset};
+pub(crate) use base_type::base_type;
 pub(crate) use function::{function_name, function_sql};
 
 /// The names of the outbox and of Postrider's own tables, quoted. The latter live in the outbox's schema.

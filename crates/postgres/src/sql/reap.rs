@@ -12,7 +12,11 @@ use crate::table::Table;
 #[derive(Debug)]
 pub(crate) enum ReapSql {
     /// One lease covers all that a cursor's holder has: $1 alone.
-    Cursor([String; 2]),
+    Cursor {
+        unclaim: [String; 2],
+        /// Dead entries whose row somebody has deleted: nothing can become of them, and no key is to wait for them.
+        forget: String,
+    },
     /// Each row has its own.
     Lease(Box<LeftSql>),
     /// The end of a holder's session gives its rows back.
@@ -37,13 +41,22 @@ pub(crate) struct LeftSql {
 impl ReapSql {
     pub(crate) fn new(layout: &Layout, names: &Names, table: &Table, ttl_us: i64) -> Self {
         match layout.way {
-            Way::Cursor | Way::Log => Self::Cursor([
-                format!("delete from {} where outbox = $1", names.claims),
-                format!(
-                    "update {} set claimed = position, returned = '{{}}' where outbox = $1 and claimed > position",
-                    names.position
+            Way::Cursor | Way::Log => Self::Cursor {
+                unclaim: [
+                    format!("delete from {} where outbox = $1", names.claims),
+                    format!(
+                        "update {} set claimed = position, returned = '{{}}' where outbox = $1 and claimed > position",
+                        names.position
+                    ),
+                ],
+                forget: format!(
+                    "delete from {} as e where e.outbox = $1 and e.shelf = 'dead' and e.copy is null \
+                     and not exists (select 1 from {} as t where {} = e.entry)",
+                    names.exceptions,
+                    names.table,
+                    Seen::new(layout, names, table, ttl_us).id.column
                 ),
-            ]),
+            },
             Way::Hold => Self::Hold,
             Way::Lease => Self::Lease(Box::new(LeftSql::new(&Seen::new(layout, names, table, ttl_us)))),
         }

@@ -46,14 +46,31 @@ impl<'a> Seen<'a> {
         let (table, id) = (&self.names.table, &self.id.column);
         if self.is_cursor() {
             return format!(
-                "{table} as t left join {} as x on x.outbox = $1 and x.entry = {id} \
+                "{} as t left join {} as x on x.outbox = $1 and x.entry = {id} \
                  left join {} as c on c.outbox = $1 and c.entry = {id}",
-                self.names.exceptions, self.names.claims
+                self.rows(),
+                self.names.exceptions,
+                self.names.claims
             );
         }
         format!(
             "{table} as t left join {} as s on s.outbox = $1 and s.entry = {id}::text",
             self.names.entries
+        )
+    }
+
+    /// A cursor's rows. What a team keeps in a table of its own after it failed is there as it was, also when its row is gone
+    /// from the outbox (B6).
+    pub(super) fn rows(&self) -> String {
+        let Names { table, exceptions, .. } = self.names;
+        if self.layout.sides.failed.is_none() {
+            return table.clone();
+        }
+        format!(
+            "(select t.* from {table} as t union all \
+             select t.* from {exceptions} as e cross join lateral json_populate_record(null::{table}, e.copy) as t \
+             where e.outbox = $1 and e.copy is not null and not exists (select from {table} as t where {} = e.entry))",
+            self.id.column
         )
     }
 
@@ -138,12 +155,22 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// Whether a row was passed before it was committed. The ranges are put together once per statement, and searched.
+    /// Whether a row was passed before it was committed, be it in a gap that was given up and is looked at again (the net finds it
+    /// there, and takes it out). The ranges are put together once per statement, and searched.
     pub(super) fn in_gap(&self) -> String {
         format!(
             "coalesce((select range_agg(int8range(g.first, g.last, '[]')) from {}) @> {}::int8, false)",
-            self.gaps(),
+            self.passed(),
             self.id.column,
+        )
+    }
+
+    /// The open gaps, and those that were given up and are looked at again, under the alias `g`.
+    pub(super) fn passed(&self) -> String {
+        format!(
+            "(select g.first, g.last from {} union all select first, last from {} where outbox = $1) as g",
+            self.gaps(),
+            self.names.closed
         )
     }
 
@@ -163,17 +190,22 @@ impl<'a> Seen<'a> {
     }
 
     fn narrow_cursor(&self, state: State) -> String {
-        let Names { exceptions, claims, ranges, .. } = self.names;
+        let Names { exceptions, claims, ranges, closed, .. } = self.names;
         let (id, gaps) = (&self.id.column, self.gaps());
+        let late = format!(
+            "select {id} from {closed} as z join {} as t on {id} between z.first and z.last where z.outbox = $1",
+            self.names.table
+        );
         match state {
             State::Dead => {
                 format!("{id} in (select entry from {exceptions} where outbox = $1 and shelf = 'dead')")
             }
             State::Published => format!("{id} <= $2"),
             State::Leased => format!("({id} > $2 or {id} in (select entry from {claims} where outbox = $1))"),
-            // Where no kind is parked and no gap is open, nothing below the position is pending but the exceptions.
+            // Where no kind is parked and no gap is open, nothing below the position is pending but the exceptions, and what came
+            // to be in gaps that were given up.
             State::Pending => format!(
-                "({id} > $2 or {id} in (select entry from {exceptions} where outbox = $1) \
+                "({id} > $2 or {id} in (select entry from {exceptions} where outbox = $1) or {id} in ({late}) \
                  or {id} >= (select min(first) from (select first from {ranges} where outbox = $1 \
                  union all select g.first from {gaps}) as lowest))"
             ),
@@ -296,7 +328,9 @@ impl<'a> Status<'a> {
         match self.live {
             // A value that the type does not have is not even compared with it.
             Some(live) if !live.takes(word) => "false".into(),
-            Some(live) if live.kind != Kind::Other => format!("{} = {}", self.column, literal(word)),
+            Some(live) if live.kind != Kind::Other => {
+                format!("{} = {}", live.compared(&self.column), literal(word))
+            }
             _ => format!("{} = {}", self.text(), literal(word)),
         }
     }

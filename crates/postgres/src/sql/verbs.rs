@@ -43,6 +43,8 @@ fn of_cursor(rows: &Seen<'_>) -> VerbSql {
     let Names { table, exceptions, position, .. } = rows.names;
     let (scope, id) = key(rows.layout, rows.table);
     let (row, among) = (&rows.id.column, rows.id.among(2));
+    // Only where a team's own table keeps what is given up may the outbox be cleaned of it.
+    let copy = if rows.layout.sides.failed.is_some() { "row_to_json(t)" } else { "null::json" };
     let mut verbs = VerbSql {
         hold_position: Some(format!("select 1 from {position} where outbox = $1 for update")),
         hold_rows: None,
@@ -51,9 +53,11 @@ fn of_cursor(rows: &Seen<'_>) -> VerbSql {
              where outbox = $1 and entry = any($2::int8[])"
         )],
         bury: vec![format!(
-            "insert into {exceptions} (outbox, entry, key_scope, key_id, shelf, retries, error) \
-             select $1, {row}, case when {id} is not null then {scope} end, {id}, 'dead', 0, $3 from {table} as t where {among} \
-             on conflict (outbox, entry) do update set shelf = 'dead', due = null, error = excluded.error"
+            "insert into {exceptions} as e (outbox, entry, key_scope, key_id, shelf, retries, error, copy) \
+             select $1, {row}, case when {id} is not null then {scope} end, {id}, 'dead', 0, $3, {copy} from {} as t where {among} \
+             on conflict (outbox, entry) do update set shelf = 'dead', due = null, error = excluded.error, \
+             copy = coalesce(e.copy, excluded.copy)",
+            rows.rows()
         )],
         prune: vec![format!("delete from {table} as t where {among}")],
         forget_keys: forget_keys(rows.names),

@@ -1,22 +1,15 @@
-//! What `lease` and `hold` share: looking for rows, reading those that were taken, writing what became of them.
+//! What `lease` and `hold` share: looking for rows, reading those that were taken, writing what became of them. What is decided
+//! over rows is in `core/src/status/`.
 
-mod hands;
 mod late;
-mod looks;
-mod pass;
-mod rank;
 mod scan;
 mod settling;
 mod taken;
 
-pub(crate) use hands::Hands;
-pub(crate) use late::{Drawn, Late, Watch};
-pub(crate) use looks::Looks;
-pub(crate) use pass::{Pass, Place, Why};
-pub(crate) use rank::Rank;
-pub(crate) use scan::{Page, Pulse, Scanner};
-pub(crate) use settling::{Settler, Settling};
-pub(crate) use taken::{OpenRow, Swell, Taken, Taking, count};
+pub(crate) use late::Drawn;
+pub(crate) use scan::Scanner;
+pub(crate) use settling::{Settler, error_chars_max};
+pub(crate) use taken::{Taking, count};
 
 use postrider_core::Fault;
 use postrider_core::layout::{Column, Published};
@@ -55,11 +48,7 @@ pub(crate) fn require_columns(config: &Config, table: &Table) -> Result<(), Faul
     match needed.into_iter().flatten().find(|word| !live.takes(word)) {
         None => Ok(()),
         Some(word) => refuse(
-            format!(
-                "column {} has the type {}, which has no word \"{word}\"",
-                status.quoted(),
-                live.declared
-            ),
+            format!("column {} has the type {}, which has no word \"{word}\"", status.quoted(), live.shown()),
             match live.kind {
                 Kind::Enum => format!(
                     "Its words are {}: correct [status] in the layout, or add the word to the type.",

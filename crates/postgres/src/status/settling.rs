@@ -1,13 +1,13 @@
-//! What is written for the entries of one settle call, and what happens when the table refuses it.
+//! Writing the settlements of one call, and what happens when the table refuses them.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use postrider_core::layout::{Column, OnDead, Order};
-use postrider_core::{Layout, Settlement, limits};
+use postrider_core::layout::Column;
+use postrider_core::status::Settling;
+use postrider_core::{Layout, limits};
 use tokio_postgres::types::Type;
 
-use super::OpenRow;
 use crate::fault::Error;
 use crate::session::{Param, Session};
 use crate::sql::status::SettleSql;
@@ -15,20 +15,6 @@ use crate::table::Table;
 
 /// How long a row waits that goes back, and whose table refuses that: somebody has to mend the table.
 const REFUSED_WAIT: Duration = Duration::from_secs(300);
-
-/// One kind of settlements, as the parameters of its statement.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Settling {
-    entries: Vec<String>,
-    versions: Vec<i64>,
-    words: Vec<Option<String>>,
-    retries: Vec<Option<i32>>,
-    after_us: Vec<Option<i64>>,
-    errors: Vec<Option<String>>,
-    holds_key: Vec<bool>,
-    dead: Vec<bool>,
-    is_published: bool,
-}
 
 /// Writes settlements in a way's own statements.
 pub(crate) struct Settler<'a> {
@@ -42,113 +28,11 @@ pub(crate) struct Settler<'a> {
     pub(crate) place: &'a str,
 }
 
-impl Settling {
-    /// Sorts settlements into what was published and what goes back.
-    pub(crate) fn sort<'s>(
-        layout: &Layout,
-        table: &Table,
-        settlements: impl Iterator<Item = (&'s OpenRow, &'s Settlement)>,
-    ) -> (Self, Self) {
-        let (mut published, mut returned) = (Self { is_published: true, ..Self::default() }, Self::default());
-        let error_chars = error_chars(layout, table);
-        for (row, settlement) in settlements {
-            if *settlement == Settlement::Published {
-                published.entries.push(row.entry().to_owned());
-                published.versions.push(row.version);
-            } else {
-                returned.add(layout, error_chars, row, settlement);
-            }
-        }
-        (published, returned)
-    }
-
-    fn add(&mut self, layout: &Layout, error_chars: usize, row: &OpenRow, settlement: &Settlement) {
-        let (retries, after, reason, dead) = match settlement {
-            Settlement::Published | Settlement::Released => (None, None, None, false),
-            Settlement::Postponed { after, reason } => (None, Some(*after), Some(reason), false),
-            Settlement::Retried { retries, after, reason } => {
-                (Some(*retries), Some(*after), Some(reason), false)
-            }
-            Settlement::Dead { retries, reason } => (Some(*retries), None, Some(reason), true),
-        };
-        let tried = retries.unwrap_or(row.retries) > 0;
-        let word = layout.status.as_ref().map(|words| match &words.dead {
-            Some(word) if dead => word,
-            _ if tried => words.waiting(),
-            _ => &words.pending,
-        });
-        self.entries.push(row.entry().to_owned());
-        self.versions.push(row.version);
-        self.words.push(word.map(str::to_owned));
-        self.retries.push(retries.map(|retries| i32::try_from(retries).unwrap_or(i32::MAX)));
-        self.after_us.push(
-            after.map(|after| i64::try_from(after.as_micros()).unwrap_or(i64::MAX / 1_000).min(LONGEST_US)),
-        );
-        self.errors.push(reason.map(|reason| written(&reason.0, error_chars)));
-        self.holds_key.push(dead && layout.order == Order::Key && layout.on_dead == OnDead::Hold);
-        self.dead.push(dead);
-    }
-
-    pub(crate) fn is_published(&self) -> bool {
-        self.is_published
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Whether something is given up, which is to be durable.
-    pub(crate) fn buries(&self) -> bool {
-        self.dead.contains(&true)
-    }
-
-    /// What became of the first of them, in a word.
-    fn became(&self) -> &str {
-        self.words.first().and_then(Option::as_deref).unwrap_or("published")
-    }
-
-    /// Those of them that are listed.
-    fn only(&self, entries: &[String]) -> Self {
-        self.pick((0..self.entries.len()).filter(|at| entries.contains(&self.entries[*at])))
-    }
-
-    fn split(&self) -> (Self, Self) {
-        let (half, all) = (self.entries.len() / 2, self.entries.len());
-        (self.pick(0..half), self.pick(half..all))
-    }
-
-    /// Those at these places; columns that this kind of settlement does not have stay empty.
-    fn pick(&self, places: impl Iterator<Item = usize> + Clone) -> Self {
-        fn of<T: Clone>(all: &[T], places: impl Iterator<Item = usize>) -> Vec<T> {
-            places.filter_map(|at| all.get(at)).cloned().collect()
-        }
-        Self {
-            entries: of(&self.entries, places.clone()),
-            versions: of(&self.versions, places.clone()),
-            words: of(&self.words, places.clone()),
-            retries: of(&self.retries, places.clone()),
-            after_us: of(&self.after_us, places.clone()),
-            errors: of(&self.errors, places.clone()),
-            holds_key: of(&self.holds_key, places.clone()),
-            dead: of(&self.dead, places),
-            is_published: self.is_published,
-        }
-    }
-}
-
-/// A hundred years: no calendar runs out.
-const LONGEST_US: i64 = 100 * 365 * 24 * 3_600 * 1_000_000;
-
 /// How much of an error its column takes.
-fn error_chars(layout: &Layout, table: &Table) -> usize {
+pub(crate) fn error_chars_max(layout: &Layout, table: &Table) -> usize {
     let column = layout.columns.error.as_ref().and_then(Column::name);
     let most = column.and_then(|name| table.column(name.as_str())).and_then(|live| live.characters_max);
     most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX).min(limits::REASON_CHARS_MAX)
-}
-
-/// A text as PostgreSQL takes it: zero bytes are none.
-fn written(reason: &str, chars_max: usize) -> String {
-    reason.chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).take(chars_max).collect()
 }
 
 impl Settler<'_> {
@@ -186,7 +70,7 @@ impl Settler<'_> {
         settling: &Settling,
         entries: &[String],
     ) -> Result<bool, Error> {
-        let sql = if settling.is_published { &self.sql.was_published } else { &self.sql.was_returned };
+        let sql = if settling.is_published() { &self.sql.was_published } else { &self.sql.was_returned };
         let params: [Param<'_>; 2] = [(&self.outbox, Type::TEXT), (&entries, Type::TEXT_ARRAY)];
         let row = session.first(sql, &params).await?;
         let written = row.map(|row| row.try_get::<_, i64>(0)).transpose()?.unwrap_or(0);
@@ -205,7 +89,7 @@ impl Settler<'_> {
             (&self.claim, Type::INT8),
             (&self.fence, Type::INT8),
         ];
-        if !part.is_published {
+        if !part.is_published() {
             params.extend([
                 (&part.words as _, Type::TEXT_ARRAY),
                 (&part.retries as _, Type::INT4_ARRAY),
@@ -215,7 +99,7 @@ impl Settler<'_> {
                 (&part.dead as _, Type::BOOL_ARRAY),
             ]);
         }
-        let sql = if part.is_published { &self.sql.published } else { &self.sql.returned };
+        let sql = if part.is_published() { &self.sql.published } else { &self.sql.returned };
         match session.first(sql, &params).await {
             Ok(row) => row.map_or(Ok(Default::default()), |row| Ok((row.try_get(0)?, row.try_get(1)?))),
             Err(error) => {
@@ -260,7 +144,7 @@ impl Settler<'_> {
     /// there, for a person. What goes back waits.
     async fn set_aside(&self, session: &Session, part: &Settling, what: &str) -> Result<u64, Error> {
         let wait_us = i64::try_from(REFUSED_WAIT.as_micros()).unwrap_or(i64::MAX);
-        let why = if part.is_published {
+        let why = if part.is_published() {
             format!(
                 "it was published, and the table does not take that: {what}; mend the table and give the row its word by hand \
                  (reviving it publishes it again)"
@@ -269,7 +153,7 @@ impl Settler<'_> {
             format!("the table does not take what became of this row: {what}")
         };
         let count = part.entries.len();
-        let (dead, holds_key) = if part.is_published {
+        let (dead, holds_key) = if part.is_published() {
             (vec![true; count], vec![false; count])
         } else {
             (part.dead.clone(), part.holds_key.clone())

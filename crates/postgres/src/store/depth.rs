@@ -32,7 +32,7 @@ impl Counter<'_> {
     pub(super) async fn depth(&self) -> Result<Depth, Error> {
         let counts = self.counts().await?;
         let count = |word: &str| counts.get(word).copied().unwrap_or(0);
-        let mut depth = if self.is_cursor { of_cursor(&count) } else { of_status(&count) };
+        let mut depth = if self.is_cursor { Depth::of_cursor(count) } else { of_status(&count) };
         self.count_words(&mut depth).await?;
         depth.holder.clone_from(&self.standing.holder);
         depth.oldest = self.view.oldest(self.session, self.standing).await?.and_then(|oldest| oldest.time);
@@ -96,22 +96,6 @@ impl Counter<'_> {
             depth.pending = depth.pending.saturating_sub(depth.parked);
         }
         Ok(())
-    }
-}
-
-fn of_cursor(count: &impl Fn(&str) -> u64) -> Depth {
-    let plain_behind = count("behind").saturating_sub(count("exceptions behind"));
-    let plain_before = count("before").saturating_sub(count("exceptions before"));
-    let held_behind = count("leased") + count("ranged behind");
-    Depth {
-        pending: plain_behind.saturating_sub(held_behind) + count("due") + count("passed"),
-        waiting: count("waiting"),
-        parked: count("parked") + count("ranged") + count("ranged behind"),
-        leased: count("leased") + count("again"),
-        dead: count("dead"),
-        published: plain_before.saturating_sub(count("ranged") + count("passed") + count("again before")),
-        gaps_open: count("gap ids").saturating_sub(count("gap rows")),
-        ..Depth::default()
     }
 }
 

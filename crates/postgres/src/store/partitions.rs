@@ -84,7 +84,7 @@ impl Partitions {
         }
         let Some(sequence) = sequence(session, table, id.as_str()).await? else { return Ok(None) };
         let names = Names::new(layout);
-        let Names { exceptions, claims, ranges, position, .. } = &names;
+        let Names { table: outbox, exceptions, claims, ranges, closed, position, .. } = &names;
         let none = |from: &str, which: &str| {
             format!("not exists (select 1 from {from} where outbox = $1 and {which})")
         };
@@ -101,12 +101,15 @@ impl Partitions {
             id: id.quoted(),
             moment: TimeColumn::readable(time, table, layout.zone),
             clean: format!(
-                "select {} and {} and {} and exists (select 1 from {position} as p where p.outbox = $1 and p.position >= $3 \
+                "select {} and {} and {} \
+                 and not exists (select 1 from {closed} as z join {outbox} as t on t.{id} between z.first and z.last \
+                 where z.outbox = $1 and z.first <= $3 and z.last >= $2 and t.{id} between $2 and $3) and exists (select 1 from {position} as p where p.outbox = $1 and p.position >= $3 \
                  and not exists (select 1 from unnest(p.gap_first, p.gap_last) as g(first, last) \
                  where g.first <= $3 and g.last >= $2))",
                 none(exceptions, "entry between $2 and $3"),
                 none(claims, "entry between $2 and $3"),
                 none(ranges, "first <= $3"),
+                id = id.quoted(),
             ),
             layout: layout.clone(),
         }))

@@ -26,17 +26,25 @@ pub(super) struct Reaper<'a> {
 impl Reaper<'_> {
     pub(super) async fn reap(&self, sql: &ReapSql) -> Result<u64, Error> {
         match sql {
-            ReapSql::Cursor(unclaim) => self.unclaim(unclaim).await,
+            ReapSql::Cursor { unclaim, forget } => self.unclaim(unclaim, forget).await,
             ReapSql::Lease(sql) => self.lease(sql).await,
             ReapSql::Hold => Ok(0),
         }
     }
 
     /// One lease covers all that a cursor's holder has: when it has run out, nothing of it is held.
-    async fn unclaim(&self, unclaim: &[String; 2]) -> Result<u64, Error> {
+    async fn unclaim(&self, unclaim: &[String; 2], forget: &str) -> Result<u64, Error> {
         let outbox = [(&self.view.outbox as _, Type::TEXT)];
         if let Some(sql) = &self.view.sql.verbs.hold_position {
             self.session.query(sql, &outbox).await?;
+        }
+        let gone = self.session.execute(forget, &outbox).await?;
+        if gone > 0 {
+            tracing::warn!(
+                entries = gone,
+                "dead entries are forgotten: somebody has deleted their rows; their keys go on"
+            );
+            self.session.execute(&self.view.sql.verbs.bump_epoch, &outbox).await?;
         }
         let mut standing = self.view.standing(self.session).await?;
         if standing.holder.is_some() {

@@ -105,13 +105,42 @@ async fn a_prepared_append_joins_the_callers_transaction() {
     prepared.append(&transaction, &plain(1)).await.unwrap();
     transaction.rollback().await.unwrap();
     let transaction = client.transaction().await.unwrap();
-    let appended = prepared.append(&transaction, &full(2)).await.unwrap();
+    let event_id = prepared.append(&transaction, &full(2)).await.unwrap();
     transaction.commit().await.unwrap();
-    let stored = world.texts("select id || ' ' || event_id || ' ' || payload from outbox");
-    assert_eq!(
-        stored,
-        [format!("{} {} {}", appended.id, id(2), std::str::from_utf8(&full(2).data).unwrap())]
-    );
+    assert_eq!(event_id, id(2));
+    let stored = world.texts("select event_id || ' ' || payload from outbox");
+    assert_eq!(stored, [format!("{event_id} {}", std::str::from_utf8(&full(2).data).unwrap())]);
+}
+
+/// F9: where the table counts, the number that it hands out is the event's id, also of an insert that was prepared.
+#[tokio::test]
+async fn a_prepared_append_tells_the_id_that_a_table_hands_out() {
+    let layout = r#"
+        name = "counted"
+        table = "counted"
+        way = "cursor"
+        names = "free"
+        [columns]
+        id = "id"
+        type = "type"
+        aggregate_type = { constant = "Order" }
+        aggregate_id = "order_id"
+        source = { constant = "/shop" }
+        time = "at"
+        payload = "payload"
+    "#;
+    let table = "create table counted (id bigint generated always as identity (start 41) primary key, type text, order_id text, \
+        at timestamptz, payload text)";
+    let world =
+        World::of(postrider_core::Layout::parse("counted.toml", layout.as_bytes()).unwrap(), table).await;
+    let client = world.client().await;
+    let prepared = world.outbox.prepare(&client).await.unwrap();
+    let told = [
+        prepared.append(&client, &plain(1)).await.unwrap(),
+        prepared.append(&client, &plain(2)).await.unwrap(),
+    ];
+    assert_eq!(told, ["41", "42"]);
+    assert_eq!(world.texts("select id::text from counted order by id"), ["41", "42"]);
 }
 
 /// F9: appends can be spawned, so that services with several threads can use them.

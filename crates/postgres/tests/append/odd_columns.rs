@@ -30,9 +30,11 @@ fn layout(published: &str, status: &str, words: &str) -> Layout {
 /// Appends with every driver, one by one, together and through the function; each row holds this in its column.
 async fn all_write(layout: Layout, declared: &str, expected: &str) {
     let tables = format!(
-        "create domain stage as int check (value between 0 and 9); \
-         create table odd (id uuid primary key, event_type text, aggregate_type text, aggregate_id text, payload jsonb, \
-         created_at timestamptz, odd {declared}, retries smallint not null)"
+        "create domain stage as int check (value between 0 and 9); create domain late_stage as stage; \
+         create type word as enum ('TODO', 'DONE'); create domain word_of as word; create domain state_word as word_of; \
+         create domain number as uuid; create domain number_of as number; create domain document as jsonb; create domain flag as boolean; create domain zoned as timestamptz; create domain moment as zoned; create domain mark as flag; \
+         create table odd (id number_of primary key, event_type text, aggregate_type text, aggregate_id text, payload document, \
+         created_at moment, odd {declared}, retries smallint not null)"
     );
     let world = World::of(layout, &tables).await;
     world.migrate().await;
@@ -57,6 +59,9 @@ async fn a_status_that_is_a_flag_or_a_number() {
         ("integer not null check (odd in (-1, 7))", "-1", "7"),
         ("bigint", "9007199254740993", "1"),
         ("stage not null", "3", "4"),
+        ("late_stage not null", "3", "4"),
+        ("state_word not null", "TODO", "DONE"),
+        ("mark not null", "false", "true"),
         ("numeric(4)", "10", "20"),
         ("char(1)", "N", "S"),
     ] {
@@ -75,6 +80,7 @@ async fn a_column_that_shows_what_is_published() {
         ("boolean", "false"),
         ("boolean not null", "false"),
         ("boolean not null default true", "false"),
+        ("mark", "false"),
     ] {
         all_write(layout("published = { column = \"odd\", as = \"unix_ms\" }", "", ""), declared, expected)
             .await;

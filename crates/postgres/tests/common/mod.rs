@@ -39,7 +39,11 @@ pub struct Harness {
 impl Harness {
     /// With the team's own tables in it.
     pub fn new(layout: Layout, tables: &str) -> Self {
-        let database = Database::create_blocking();
+        Self::within(Database::create_blocking(), layout, tables)
+    }
+
+    /// The same in a database on another server.
+    pub fn within(database: Database, layout: Layout, tables: &str) -> Self {
         database.query(CLOCK);
         database.query(&format!(
             "alter database {} set search_path = shifted, pg_catalog, public",

@@ -220,3 +220,61 @@ pub fn debezium_layout() -> Layout {
     layout.columns.event_id = status_layout(Order::None).columns.event_id;
     layout
 }
+
+/// Every column of a domain, some over another, the words over an enum.
+pub fn domain_tables() -> String {
+    "create sequence domain_letters_id;
+     create domain number as bigint; create domain letter_id as number check (value > 0);
+     create domain name as varchar(40); create domain event_name as name check (value <> '');
+     create domain document as jsonb; create domain moment as timestamptz; create domain due as moment;
+     create domain tries as smallint default 0;
+     create type word as enum ('NEW', 'TAKEN', 'SENT', 'FAILED');
+     create domain status_word as word; create domain letter_status as status_word not null default 'NEW';
+     create table domain_letters (
+        id letter_id not null default nextval('domain_letters_id') primary key, event_id name not null, event_type event_name, kind name,
+        subject name, payload document, created_at moment, status letter_status, retry_count tries, next_retry_at due,
+        last_error name, sent_at moment, locked_by name, locked_at moment, version number
+     );
+     create index domain_letters_open on domain_letters (status, id);"
+        .to_owned()
+}
+
+pub fn domain_layout(way: Way, order: Order) -> Layout {
+    let text = r#"
+        name = "domain-letters"
+        table = "domain_letters"
+        way = "lease"
+        on_dead = "skip"
+        [columns]
+        id = "id"
+        event_id = "event_id"
+        type = "event_type"
+        source = { constant = "/conformance" }
+        aggregate_type = "kind"
+        aggregate_id = "subject"
+        payload = "payload"
+        time = "created_at"
+        status = "status"
+        retries = "retry_count"
+        not_before = "next_retry_at"
+        error = "last_error"
+        published_at = "sent_at"
+        lease_owner = "locked_by"
+        leased_at = "locked_at"
+        version = "version"
+        [status]
+        pending = "NEW"
+        leased = "TAKEN"
+        published = "SENT"
+        dead = "FAILED"
+    "#;
+    let mut layout = Layout { order, ..Layout::parse("domains.toml", text.as_bytes()).unwrap() };
+    if way == Way::Hold {
+        layout.way = way;
+        layout.columns.lease_owner = None;
+        layout.columns.leased_at = None;
+        layout.columns.version = None;
+        layout.status.as_mut().unwrap().leased = None;
+    }
+    layout
+}

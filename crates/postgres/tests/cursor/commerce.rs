@@ -15,7 +15,7 @@ use crate::late::{ask, drain};
 use crate::writers::numbers;
 
 /// Without the job of their own, retries come with every claim.
-fn outbox() -> Harness {
+pub(crate) fn outbox() -> Harness {
     Harness::new(Layout { retry_runs: None, ..commerce() })
 }
 
@@ -27,22 +27,22 @@ fn event(name: &str, key: &str) -> String {
     )
 }
 
-fn append(outbox: &Harness, name: &str, key: &str) -> i64 {
+pub(crate) fn append(outbox: &Harness, name: &str, key: &str) -> i64 {
     id(&outbox.query(&event(name, key))[0])
 }
 
-fn retried(retries: u32, seconds: u64) -> Settlement {
+pub(crate) fn retried(retries: u32, seconds: u64) -> Settlement {
     let reason = Reason::new("the broker said no, at some length");
     Settlement::Retried { retries, after: Duration::from_secs(seconds), reason }
 }
 
-async fn claim(source: &PostgresSource) -> Claim<Hold> {
+pub(crate) async fn claim(source: &PostgresSource) -> Claim<Hold> {
     let Claimed::Batch(claim) = source.claim(&ask()).await.unwrap() else { panic!("there is something") };
     claim
 }
 
 /// Settles a whole claim alike; what it held.
-async fn settle(source: &PostgresSource, settlement: Settlement) -> Vec<(i64, u32)> {
+pub(crate) async fn settle(source: &PostgresSource, settlement: Settlement) -> Vec<(i64, u32)> {
     let Claim { mut hold, entries, .. } = claim(source).await;
     let all: Vec<_> = (0..entries.len()).map(|index| (index, settlement.clone())).collect();
     source.settle(&mut hold, &all).await.unwrap();
@@ -55,7 +55,7 @@ fn text(rows: &Rows) -> Vec<String> {
     rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(" ")).collect()
 }
 
-fn failed(outbox: &Harness) -> Vec<String> {
+pub(crate) fn failed(outbox: &Harness) -> Vec<String> {
     text(&outbox.query(
         "select event_id, event_type, source, aggregate_type, aggregate_id, payload ->> 'n', retry_count, last_error, \
          extract(epoch from next_retry_at - clock_timestamp())::int from outbox_failed order by id",
@@ -112,37 +112,6 @@ fn a_failed_row_is_kept_whole_until_it_is_published() {
         assert_eq!(drain(&source).await, [1, 2]);
         assert_eq!(failed(&outbox), [""; 0]);
         assert_eq!(outbox.query("select * from postrider_exceptions").len(), 0);
-    });
-}
-
-/// B6, F8: whoever cleans the outbox takes no failed entry away: it is sent from its copy, as it was, by the next relay too,
-/// and also after a person has set it back.
-#[test]
-fn a_failed_row_outlives_the_cleaning_of_the_outbox() {
-    let outbox = outbox();
-    block_on(async {
-        let source = outbox.source("relay").await;
-        append(&outbox, "a1", "a");
-        append(&outbox, "b1", "b");
-        let Claim { mut hold, entries: before, .. } = claim(&source).await;
-        let dead = Settlement::Dead { retries: 0, reason: Reason::new("too large") };
-        source.settle(&mut hold, &[(0, retried(1, 0)), (1, dead)]).await.unwrap();
-        source.release(hold).await.unwrap();
-        outbox.query("delete from outbox");
-        source.retire().await.unwrap();
-        let source = outbox.source("the next").await;
-        let again = claim(&source).await;
-        assert_eq!(again.entries.len(), 1, "what is dead waits for a person");
-        assert_eq!(again.entries[0].envelope, before[0].envelope, "the same message");
-        source.release(again.hold).await.unwrap();
-        assert_eq!(drain(&source).await, [1]);
-        outbox.query("update outbox_failed set retry_count = 0, next_retry_at = clock_timestamp()");
-        outbox.pass(Duration::from_secs(2)).await;
-        let again = claim(&source).await;
-        assert_eq!(again.entries[0].envelope, before[1].envelope, "the same message");
-        source.release(again.hold).await.unwrap();
-        assert_eq!(drain(&source).await, [2]);
-        assert_eq!(failed(&outbox), [""; 0]);
     });
 }
 

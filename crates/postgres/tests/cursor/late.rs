@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use postrider_conformance::log::{Log, Seen};
 use postrider_conformance::source::SourceHarness;
 use postrider_core::route::Router;
 use postrider_core::source::{Ask, Claim, Claimed, Source, SourceError};
@@ -14,7 +15,7 @@ use postrider_servers::{Database, Options, PrivatePostgres};
 
 use crate::harness::{Harness, block_on, id, native};
 use crate::wait;
-use crate::writers::{Log, SCENE, Seen, insert, numbers, write};
+use crate::writers::{SCENE, insert, numbers, write};
 
 pub(crate) fn ask() -> Ask {
     let router = Arc::new(Router::new(vec![], "sink", "{type}"));

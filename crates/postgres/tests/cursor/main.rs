@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod adoption;
+mod cleaned;
 mod commerce;
 mod conformance;
 mod harness;
@@ -10,6 +11,7 @@ mod limits;
 mod locks;
 mod refusals;
 mod restart;
+mod retries;
 mod rules;
 mod wait;
 mod writers;

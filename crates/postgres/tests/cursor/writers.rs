@@ -1,10 +1,8 @@
 //! Writers at their worst, and a log of what they did.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use bytes::Bytes;
 use futures_util::SinkExt;
+use postrider_conformance::log::{Chance, Log};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::harness::Harness;
@@ -22,99 +20,6 @@ pub(crate) const SCENE: &str = "
     end $$;
     create trigger slow before insert on outbox for each row execute function slow();
 ";
-
-/// What was committed, and what a reader saw.
-#[derive(Default)]
-pub(crate) struct Log {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    committed: BTreeSet<i64>,
-    seen: Vec<Seen>,
-    /// What a relay had in its hands when it died.
-    died_with: BTreeSet<i64>,
-}
-
-/// A row as a reader saw it: its id, its key and the key's version.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) id: i64,
-    pub(crate) key: String,
-    pub(crate) version: i64,
-}
-
-impl Log {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn commit(&self, ids: &[i64]) {
-        self.inner().committed.extend(ids);
-    }
-
-    pub(crate) fn see(&self, seen: impl IntoIterator<Item = Seen>) {
-        self.inner().seen.extend(seen);
-    }
-
-    pub(crate) fn die(&self, ids: impl IntoIterator<Item = i64>) {
-        self.inner().died_with.extend(ids);
-    }
-
-    /// How often something was seen again, and what of it nobody died with.
-    pub(crate) fn repeated(&self) -> (usize, Vec<i64>) {
-        let inner = self.inner();
-        let mut known = BTreeSet::new();
-        let again = inner.seen.iter().map(|seen| seen.id).filter(|id| !known.insert(*id)).collect::<Vec<_>>();
-        let unexplained = again.iter().copied().filter(|id| !inner.died_with.contains(id)).collect();
-        (again.len(), unexplained)
-    }
-
-    /// What was committed and never seen.
-    pub(crate) fn lost(&self) -> Vec<i64> {
-        let inner = self.inner();
-        let seen: BTreeSet<i64> = inner.seen.iter().map(|seen| seen.id).collect();
-        inner.committed.difference(&seen).copied().collect()
-    }
-
-    /// What was seen and never committed.
-    pub(crate) fn ghosts(&self) -> Vec<i64> {
-        let inner = self.inner();
-        inner.seen.iter().map(|seen| seen.id).filter(|id| !inner.committed.contains(id)).collect()
-    }
-
-    /// Of locked keys, what came before its predecessor. A repetition is none.
-    pub(crate) fn inverted(&self) -> Vec<Seen> {
-        let mut last: BTreeMap<String, i64> = BTreeMap::new();
-        let mut inverted = Vec::new();
-        for seen in self.inner().seen.iter().filter(|seen| seen.key.starts_with('k')) {
-            let before = last.entry(seen.key.clone()).or_default();
-            match seen.version - *before {
-                1 => *before = seen.version,
-                ..=0 => {}
-                _ => inverted.push(seen.clone()),
-            }
-        }
-        inverted
-    }
-}
-
-/// A small generator: the same chances in every run.
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// The first column of every row, of one or more statements.
 pub(crate) async fn numbers(client: &Client, sql: &str) -> Vec<i64> {

@@ -53,6 +53,19 @@ async fn the_teams_tables_fit_their_layouts() {
         let world = World::new(Layout::built_in(name).unwrap(), sql).await;
         let found = world.check().await;
         assert_eq!(found.count(Weight::Fault), 0, "{name}: {found}");
+        let holds = match name {
+            "logistics" => {
+                Some("\"outbox_events\" (\"status\", \"next_attempt_at\", \"occurred_at\", \"id\");")
+            }
+            "order-service" => Some("\"outbox\" (\"status\", \"created_at\", \"id\");"),
+            _ => None,
+        };
+        if let Some(holds) = holds {
+            let create = found.expect(Weight::Advice, &["no index has the open rows in the whole order"]);
+            assert!(create.starts_with("create index concurrently") && create.ends_with(holds), "{create}");
+            world.run(create).await;
+        }
+        let found = world.check().await;
         found.expect_none(Weight::Advice, "index");
         let order = if name == "commerce" { "in the order of their ids" } else { "order = \"none\"" };
         found.expect(Weight::Note, &[order]);

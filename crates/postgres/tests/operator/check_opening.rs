@@ -77,7 +77,7 @@ async fn a_database_of_another_encoding() {
         let migrated = migrate(&config).await;
         let found = Found(check(&config).await);
         world.run(&format!("drop database {name} with (force)")).await;
-        assert_eq!(migrated.unwrap().len(), 3, "{encoding}");
+        assert_eq!(migrated.unwrap().len(), 4, "{encoding}");
         assert_eq!(found.count(Weight::Fault), 0, "{encoding}: {found}");
     }
 }

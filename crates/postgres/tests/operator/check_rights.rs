@@ -100,6 +100,36 @@ async fn grants_for_a_cursor_are_named_one_by_one() {
     role.drop().await;
 }
 
+/// F5, B19: a team's own tables draw their ids from sequences, which takes a right of its own; without it no position is written.
+#[tokio::test]
+async fn grants_for_a_teams_side_tables_name_their_sequences() {
+    let world = World::new(
+        Layout::built_in("commerce").unwrap(),
+        "create table outbox (id bigserial primary key, event_id varchar(36) not null unique, event_type varchar(100) not null,
+             source varchar(100) not null, aggregate_type varchar(100) not null, aggregate_id varchar(255) not null,
+             payload jsonb not null, created_at timestamptz not null default now());
+         create table outbox_cursor (id bigserial primary key, last_processed_id bigint not null, created_at timestamptz default now());
+         create table outbox_failed (id bigserial primary key, event_id varchar(36) not null, event_type varchar(100) not null,
+             source varchar(100) not null, aggregate_type varchar(100) not null, aggregate_id varchar(255) not null,
+             payload jsonb not null, retry_count int not null default 0, last_error text,
+             failed_at timestamptz not null default now(), next_retry_at timestamptz)",
+    )
+    .await;
+    let role = Role::new(&world).await;
+    let found = role.check().await;
+    for table in ["outbox_cursor", "outbox_failed"] {
+        let grant = format!("grant usage on sequence public.{table}_id_seq");
+        found.expect(Weight::Fault, &["may not draw ids", table, &grant]);
+    }
+    role.grant_all().await;
+    let as_role = format!(
+        "set role {}; insert into outbox_cursor (last_processed_id) values (0); reset role",
+        role.name
+    );
+    world.run(&as_role).await;
+    role.drop().await;
+}
+
 /// F6, F5: rows that a policy hides would never be published.
 #[tokio::test]
 async fn row_level_security_is_refused() {

@@ -58,6 +58,44 @@ async fn what_is_due_behind_another_of_its_key_is_parked() {
     assert_eq!(depth.culprit, Some((Key::new("Order", "a"), 2)));
 }
 
+/// B10, B17: a row that came to be in a gap which was given up is to be published by the net, and no clean-up takes it before.
+#[tokio::test]
+async fn what_came_to_be_in_a_given_up_gap_is_not_pruned() {
+    let world = World::native().await;
+    world.run(ROWS).await;
+    world
+        .run(
+            "update postrider_position set position = 12, claimed = 12;
+             insert into postrider_closed (outbox, first, last, at) values ('outbox', 4, 6, now())",
+        )
+        .await;
+    let store = world.store().await;
+    let depth = store.depth().await.unwrap();
+    assert_eq!((depth.pending, depth.published, depth.gaps_open), (2, 8, 0), "{depth:?}");
+    assert_eq!(list(&store, of(State::Pending)).await, ["e4", "e5"]);
+    assert_eq!(state(&store, &EntryId::Int(5)).await, State::Pending);
+    assert_eq!(store.prune(&Filter::default(), false).await.unwrap(), 8);
+    assert_eq!(list(&store, Filter::default()).await, ["e4", "e5"]);
+}
+
+/// F2: nothing can become of a dead entry whose row was deleted: it is forgotten, and a relay looks again at what its key held back.
+#[tokio::test]
+async fn a_dead_entry_whose_row_is_gone_holds_no_key() {
+    let world = World::native().await;
+    world.run(ROWS).await;
+    world.run(READ).await;
+    let store = world.store().await;
+    store.reap().await.unwrap();
+    assert_eq!(store.depth().await.unwrap().dead, 1, "its row is there");
+    let epoch = world.run("select epoch from postrider_position").await;
+    world.run("delete from outbox where id = 7").await;
+    store.reap().await.unwrap();
+    let depth = store.depth().await.unwrap();
+    assert_eq!((depth.dead, depth.parked), (0, 3), "{depth:?}");
+    assert!(world.run("select shelf from postrider_exceptions where entry = 7").await.is_empty());
+    assert_ne!(world.run("select epoch from postrider_position").await, epoch, "a running relay looks again");
+}
+
 /// STO-01, B10: each row is in one state, and what was passed is to be published.
 #[tokio::test]
 async fn depth_and_list_agree_on_what_a_cursor_left_behind() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod check_columns;
+mod check_domains;
 mod check_opening;
 mod check_rights;
 mod check_server;

@@ -13,7 +13,12 @@ mod logistics;
 mod marks;
 mod order_service;
 mod refusals;
+mod restart;
 mod several;
+#[path = "../cursor/wait.rs"]
+mod wait;
+mod worst;
+mod writers;
 mod zones;
 
 /// An id that counts.

@@ -18,7 +18,7 @@ const HELD_ROWS: usize = 6_000;
 
 /// Each time that the clock is read it has moved on: what takes statements takes time, the same on every machine.
 const TICKING: &str = "create sequence ticks; create or replace function shifted.clock_timestamp() returns timestamptz \
-    language sql volatile as $$ select timestamptz '2026-01-01 00:00:00+00' + nextval('ticks') * interval '3 ms' $$";
+    language sql volatile as $$ select timestamptz '2036-01-01 00:00:00+00' + nextval('ticks') * interval '3 ms' $$";
 
 const REAL: &str = "create or replace function shifted.clock_timestamp() returns timestamptz \
     language sql volatile as $$ select pg_catalog.clock_timestamp() $$";
@@ -117,6 +117,31 @@ fn f2_an_idle_relay_reads_held_rows_rarely() {
             assert!(read < all * 10, "{read} rows were read in {claims} claims, of {all}");
         });
     }
+}
+
+/// F3: a row that is stamped far in the future is published, and does not keep what comes later from being seen at once. Much
+/// is held at the head, so that it is not looked at everything with each claim.
+#[test]
+fn f3_a_row_of_the_future_does_not_hide_later_ones() {
+    let harness = Harness::new(quoted_layout(Order::Key), &status_tables());
+    harness.database.query(&insert(&harness, &many("a", "a", HELD_ROWS)));
+    harness.database.query(&insert(&harness, &one("future", "f")));
+    harness.database.query(
+        "update \"Post Office\".\"Letters\" set \"createdAt\" = '2100-01-01' where event_id = 'future'",
+    );
+    harness.database.query(TICKING);
+    block_on(async {
+        let source = harness.open("one").await;
+        assert_eq!(source.drain(&holding("a", 1_000)).await, ["future"]);
+        for number in 0..5 {
+            let new = format!("new{number}");
+            harness.database.query(&insert(&harness, &one(&new, &new)));
+            let claimed = source.claim(&holding("a", 1_000)).await.unwrap();
+            let Claimed::Batch(claim) = claimed else { panic!("{new} was not seen at once") };
+            assert_eq!(&*claim.entries[0].envelope.id, new.as_str());
+            source.finish(claim, |_| Settlement::Published).await;
+        }
+    });
 }
 
 /// SRC-04: while transactions are open that have written, savepoints among them, the next row of a key waits for the late one.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use crate::kafka_node::{self, Listener, Node, STARTED};
-use crate::process::{self, Process};
-use crate::{Door, keeper, own_port, port, user, wait};
+use crate::process::Process;
+use crate::{Door, freeze, keeper, own_port, port, user};
 
 /// A node by its number, from 1.
 #[derive(Debug)]
@@ -96,16 +96,12 @@ impl Broker {
 
     /// SIGSTOP: connections stand, and nothing is answered.
     pub(crate) fn freeze(&self) {
-        let pid = self.running.as_ref().expect("a broker that runs").id();
-        process::send(pid, "STOP");
-        wait::until("the broker stands still", || state(pid) == Some('T'));
+        freeze::freeze(self.running.as_ref().expect("a broker that runs").id());
     }
 
     /// SIGCONT.
     pub(crate) fn thaw(&self) {
-        let pid = self.running.as_ref().expect("a broker that runs").id();
-        process::send(pid, "CONT");
-        wait::until("the broker goes on", || state(pid) != Some('T'));
+        freeze::thaw(self.running.as_ref().expect("a broker that runs").id());
     }
 }
 
@@ -113,9 +109,4 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn state(pid: u32) -> Option<char> {
-    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    line.rsplit_once(") ")?.1.chars().next()
 }

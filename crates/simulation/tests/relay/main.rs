@@ -5,4 +5,5 @@ mod order;
 mod outages;
 mod stage;
 mod stopping;
+mod teams;
 mod tending;

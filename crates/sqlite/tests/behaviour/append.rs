@@ -227,7 +227,7 @@ async fn an_sqlx_transaction_appends_as_well() {
 fn migrate_creates_once_and_prints_what_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let config = Config::new(folder.path().join("new.db"), native(), "test");
-    assert_eq!(migrate(&config).unwrap().len(), 2);
+    assert_eq!(migrate(&config).unwrap().len(), 3);
     assert!(migrate(&config).unwrap().is_empty());
     let printed = Connection::open_in_memory().unwrap();
     printed.execute_batch(&migration_sql(&config)).unwrap();

@@ -86,7 +86,7 @@ impl Parts<'_> {
         self.names.after(&self.ttl_us.to_string())
     }
 
-    fn lock(&self, rows: &str) -> String {
+    pub(super) fn lock(&self, rows: &str) -> String {
         let columns = &self.layout.columns;
         let own = |name: Option<String>| name.map_or("null".into(), |name| format!("t.{name}"));
         format!(
@@ -102,7 +102,7 @@ impl Parts<'_> {
     }
 
     /// Open, due, and in no other program's hands.
-    fn is_available(&self) -> String {
+    pub(super) fn is_available(&self) -> String {
         let now = &self.names.now;
         let mut open: Vec<String> = Vec::new();
         for (word, is_leased) in self.open_words() {

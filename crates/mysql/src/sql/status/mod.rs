@@ -3,12 +3,14 @@
 //! Rows are looked at without their payload and without locks (`scan`), then those that are wanted are locked by their ids,
 //! looked at again and marked (`lease`), and what became of them is written for the whole batch (`settle`).
 
+mod hold;
 mod lease;
 mod scan;
 mod settle;
 
+pub(crate) use hold::{HoldSql, beside};
 pub(crate) use lease::{LeaseSql, taken};
-pub(crate) use scan::{ScanSql, scanned};
+pub(crate) use scan::{From, ScanSql, pulse, scanned};
 pub(crate) use settle::SettleSql;
 
 use postrider_core::Layout;
@@ -132,6 +134,24 @@ impl<'a> Parts<'a> {
         format!("update {rows} set {} where {only}", set.join(", "))
     }
 
+    /// The database's clock as rows are ordered by it, as a text; null where they are not, or by something else.
+    fn now_lead(&self) -> String {
+        let time = TimeColumn::readable(self.layout.columns.time.as_ref(), self.live, self.layout.zone);
+        match (time, &self.lead) {
+            (Some(time), Some(_)) if self.lead_compares() => {
+                digits(self.live.kind(&time.name), &time.at(&self.names.now))
+            }
+            _ => "null".into(),
+        }
+    }
+
+    /// Whether what rows are ordered by before their id compares on this side as in the database.
+    pub(crate) fn lead_compares(&self) -> bool {
+        let time = self.layout.columns.time.as_ref().and_then(Column::name).map(|time| self.live.kind(time));
+        let counts = |kind| matches!(kind, Kind::Integer | Kind::Moment | Kind::Local | Kind::Date);
+        self.lead.is_none() || time.is_some_and(counts)
+    }
+
     /// In the order of the table.
     fn in_order(&self) -> String {
         let lead = self.lead.iter().map(|lead| lead.column.clone());
@@ -145,11 +165,15 @@ pub(crate) fn lead(layout: &Layout, live: &Table) -> Option<Lead> {
     let time = time.filter(|_| !live.id_counts(layout))?;
     let column = format!("t.{}", name(time));
     let nullable = !live.column(time.as_str()).is_some_and(|live| live.not_null);
-    let text = match live.kind(time) {
-        Kind::Moment | Kind::Local | Kind::Date => format!("date_format({column}, '%Y-%m-%d %H:%i:%s.%f')"),
-        _ => format!("cast({column} as char character set utf8mb4)"),
-    };
-    Some(Lead { column, text, nullable })
+    Some(Lead { text: digits(live.kind(time), &column), column, nullable })
+}
+
+/// A value as a text that is read back without loss, and that sorts as the value does where it is a time.
+fn digits(kind: Kind, value: &str) -> String {
+    match kind {
+        Kind::Moment | Kind::Local | Kind::Date => format!("date_format({value}, '%Y-%m-%d %H:%i:%s.%f')"),
+        _ => format!("cast({value} as char character set utf8mb4)"),
+    }
 }
 
 /// The largest version that the column holds.

@@ -32,7 +32,7 @@ pub(crate) struct SettleSql {
 }
 
 /// What a list has beside the ids of rows that go back.
-const RETURNED: &str = ", word varchar(255) character set utf8mb4 path '$.w', retries int path '$.r', \
+pub(super) const RETURNED: &str = ", word varchar(255) character set utf8mb4 path '$.w', retries int path '$.r', \
     after_us bigint path '$.a', error text character set utf8mb4 path '$.x', holds_key tinyint path '$.h', \
     dead tinyint path '$.d'";
 

@@ -1,5 +1,6 @@
 //! Locking rows for as long as a transaction is open.
 
+use super::settle::LISTED;
 use super::{Parts, listed};
 use crate::sql::fields::fields;
 use crate::sql::time::NOW;
@@ -57,7 +58,7 @@ impl Parts<'_> {
     fn beside(&self) -> String {
         format!(
             "select e.entry, e.retries, not e.dead and (e.not_before is null or e.not_before <= {NOW}) \
-             from {} as e join {} on e.entry = g.entry where e.outbox = $1",
+             from {} as e join {} on {LISTED}",
             self.names.entries,
             listed("$2::text[]", "entry")
         )

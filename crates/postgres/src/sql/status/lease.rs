@@ -1,5 +1,6 @@
 //! Taking rows under a lease.
 
+use super::settle::LISTED;
 use super::{Parts, listed};
 use crate::sql::fields::{STATE, fields, key};
 use crate::sql::literal;
@@ -164,7 +165,7 @@ impl Parts<'_> {
 
     fn extend(&self) -> String {
         format!(
-            "with mine as (update {} as e set leased_until = {} from {} where e.outbox = $1 and e.entry = g.entry \
+            "with mine as (update {} as e set leased_until = {} from {} where {LISTED} \
              and case when e.owner = $3 and e.fence = $4 then e.leased_until is not null else false end returning g.entry) select count(*) from mine",
             self.names.entries,
             after(&self.ttl_us.to_string()),
@@ -192,7 +193,8 @@ impl Parts<'_> {
             && let Some(leased) = &words.leased
         {
             let (leased, pending) = (literal(leased), literal(&words.pending));
-            set.push(format!("{status} = case t.{status} when {leased} then {pending} else t.{status} end"));
+            let own = self.compared(&status);
+            set.push(format!("{status} = case {own} when {leased} then {pending} else {own} end"));
         }
         set.extend(self.unheld());
         let done = if set.is_empty() {

@@ -5,21 +5,33 @@
 
 mod hold;
 mod lease;
+mod order;
 mod scan;
 mod settle;
 
 pub(crate) use hold::{HoldSql, beside};
 pub(crate) use lease::{LeaseSql, taken};
+pub(crate) use order::{behind, is_indexed, order};
 pub(crate) use scan::{ScanSql, late, scanned};
 pub(crate) use settle::SettleSql;
 
 use postrider_core::Layout;
-use postrider_core::layout::{Column, Identifier, Order, Way, Words};
+use postrider_core::layout::{Column, Identifier, Order, Words};
 
 use super::mark::Mark;
-use super::time::TimeColumn;
+use super::time::{NOW, TimeColumn};
 use super::{Names, literal};
-use crate::table::{Kind, Table};
+use crate::table::{Kind, LiveColumn, Table};
+
+/// A value as a text that is cast back without loss, and that sorts as the value does where it is a time.
+fn digits(kind: Kind, value: &str) -> String {
+    let written = "'YYYY-MM-DD HH24:MI:SS.US'";
+    match kind {
+        Kind::Moment => format!("to_char({value} at time zone 'UTC', {written}) || '+00'"),
+        Kind::Local => format!("to_char({value}, {written})"),
+        _ => format!("({value})::text"),
+    }
+}
 
 /// A list of parameters as rows under the alias `g`. The series, which the planner takes for a thousand rows, keeps it from
 /// believing that the list is short: it would compare each row with each.
@@ -52,6 +64,8 @@ struct Lead {
     /// The column as a text that is cast back without loss, and that sorts as the column does where it is a time.
     text: String,
     cast: String,
+    /// The database's clock as such a text, where it is a time.
+    now: Option<String>,
     kind: Kind,
     nullable: bool,
 }
@@ -74,39 +88,34 @@ impl<'a> Parts<'a> {
             mark: Mark::new(layout, live),
             ttl_us,
         };
-        parts.leads = parts.order();
+        let mut order = order(layout, live);
+        order.pop();
+        parts.leads = order.into_iter().map(|name| parts.lead(name)).collect();
         parts
-    }
-
-    /// By id where ids count, else by time; on a table whose rows are held, by when they are due first (D2).
-    fn order(&self) -> Vec<Lead> {
-        let columns = &self.layout.columns;
-        let time = columns.time.as_ref().and_then(Column::name);
-        let due = columns.not_before.as_ref().and_then(Column::name);
-        let leads = match self.layout.way {
-            Way::Hold => [due, time],
-            _ if self.live.id_counts(self.layout) => [None, None],
-            _ => [time, None],
-        };
-        leads.into_iter().flatten().map(|name| self.lead(name)).collect()
     }
 
     fn lead(&self, name: &Identifier) -> Lead {
         let column = format!("t.{}", name.quoted());
         let live = self.live.column(name.as_str());
         let declared = live.map_or("text", |live| live.declared.as_str());
-        let written = "'YYYY-MM-DD HH24:MI:SS.US'";
-        let (text, cast) = match self.live.kind(name) {
-            // Infinity has no digits.
-            Kind::Moment => (
-                format!("coalesce(to_char({column} at time zone 'UTC', {written}) || '+00', {column}::text)"),
-                "timestamptz",
-            ),
-            Kind::Local => (format!("coalesce(to_char({column}, {written}), {column}::text)"), "timestamp"),
-            _ => (format!("{column}::text"), declared),
+        let kind = self.live.kind(name);
+        // Infinity has no digits.
+        let (text, cast) = match kind {
+            Kind::Moment => (format!("coalesce({}, {column}::text)", digits(kind, &column)), "timestamptz"),
+            Kind::Local => (format!("coalesce({}, {column}::text)", digits(kind, &column)), "timestamp"),
+            _ => (digits(kind, &column), declared),
         };
         let nullable = !live.is_some_and(|live| live.not_null);
-        Lead { column, text, cast: cast.to_owned(), kind: self.live.kind(name), nullable }
+        Lead { text, cast: cast.to_owned(), now: self.now(name, kind), kind, nullable, column }
+    }
+
+    /// The database's clock as a column holds it, and as its text.
+    fn now(&self, name: &Identifier, kind: Kind) -> Option<String> {
+        let columns = [self.layout.columns.not_before.as_ref(), self.layout.columns.time.as_ref()];
+        let mapped = columns.into_iter().flatten().find(|mapped| mapped.name() == Some(name));
+        let time = TimeColumn::new(mapped, self.live, self.layout.zone)?;
+        let counts = matches!(kind, Kind::Moment | Kind::Local | Kind::Date | Kind::Integer);
+        (counts && time.is_comparable()).then(|| digits(kind, &time.at(NOW)))
     }
 
     /// Whether ranks are compared on this side as the database compares them: texts are compared by rules of their own.
@@ -148,7 +157,7 @@ impl<'a> Parts<'a> {
             None => self.is_unmarked(),
             Some(status) => {
                 let words = words.iter().map(|word| literal(word)).collect::<Vec<_>>();
-                format!("t.{status} in ({})", words.join(", "))
+                format!("{} in ({})", self.compared(&status), words.join(", "))
             }
         }
     }
@@ -164,10 +173,20 @@ impl<'a> Parts<'a> {
         self.has_word(&words)
     }
 
+    /// The status of a row of `t` as it is compared with a word.
+    fn compared(&self, status: &str) -> String {
+        let column = format!("t.{status}");
+        self.live_status().map_or_else(|| column.clone(), |live| live.compared(&column))
+    }
+
+    fn live_status(&self) -> Option<&LiveColumn> {
+        let column = self.layout.columns.status.as_ref().and_then(Column::name)?;
+        self.live.column(column.as_str())
+    }
+
     /// A word, given as a text, as the status column takes it. A text column checks the length itself, a cast would cut it.
     fn word(&self, text: &str) -> String {
-        let column = self.layout.columns.status.as_ref().and_then(Column::name);
-        match column.and_then(|name| self.live.column(name.as_str())) {
+        match self.live_status() {
             Some(live) if live.kind != Kind::Text => format!("({text})::{}", live.declared),
             _ => text.to_owned(),
         }

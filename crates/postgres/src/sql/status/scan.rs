@@ -2,7 +2,7 @@
 
 use postrider_core::layout::Way;
 
-use super::Parts;
+use super::{Parts, is_indexed};
 use crate::sql::fields::{STATE, fields_without_payload, payload_bytes};
 use crate::sql::literal;
 use crate::sql::time::{NOW, until};
@@ -54,7 +54,8 @@ pub(crate) struct ScanSql {
     pub(crate) late_behind: String,
     /// Rows that are dead and hold their key: $1 the outbox.
     pub(crate) holders: String,
-    /// $1 the outbox: what operators' verbs bump, the database's clock, the oldest transaction that is under way.
+    /// $1 the outbox: what operators' verbs bump, the database's clock, the oldest transaction that is under way, and the clock
+    /// as rows are ordered by it.
     pub(crate) pulse: String,
     /// Microseconds until the next row is due, where waiting rows are not looked at: $1 the outbox.
     pub(crate) due: Option<String>,
@@ -71,8 +72,9 @@ impl ScanSql {
             holders: parts.holders(),
             pulse: format!(
                 "select coalesce((select epoch from {} where outbox = $1), 0), \
-                 (extract(epoch from {NOW}) * 1000000)::bigint, {OLDEST}",
-                parts.names.position
+                 (extract(epoch from {NOW}) * 1000000)::bigint, {OLDEST}, {}",
+                parts.names.position,
+                parts.leads.first().and_then(|lead| lead.now.as_deref()).unwrap_or("null::text"),
             ),
             due: (parts.layout.way == Way::Hold).then(|| parts.due()),
         }
@@ -88,7 +90,7 @@ impl Parts<'_> {
         let mut branches = Vec::new();
         for (word, is_leased) in self.open_words() {
             let status = match (word, self.status()) {
-                (Some(word), Some(status)) => format!("t.{status} = {}", literal(word)),
+                (Some(word), Some(status)) => format!("{} = {}", self.compared(&status), literal(word)),
                 _ => self.is_unmarked(),
             };
             branches
@@ -154,16 +156,41 @@ impl Parts<'_> {
             Some(due) => format!(" and {}", due.has_come()),
             None => String::new(),
         };
-        let from = if on {
-            format!(" and {} >= {} and {behind}", first.column, self.mark(0))
-        } else {
-            String::new()
+        let nulls = format!(" and {} is null and {behind}", first.column);
+        let mut ranges = match from {
+            None if !first.nullable || is_due.is_empty() => return vec![is_due],
+            None => vec![format!(" and {} is not null{is_due}", first.column)],
+            Some(than) if is_indexed(self.layout, self.live) => self.ordered(than, &is_due),
+            Some(_) => vec![format!(" and {} >= {} and {behind}{is_due}", first.column, self.mark(0))],
         };
-        if !first.nullable || (!on && is_due.is_empty()) {
-            return vec![format!("{from}{is_due}")];
+        ranges.extend(first.nullable.then_some(nulls));
+        ranges
+    }
+
+    /// Rows from the given one on whose first column is not null, where an index has all of the order: it is entered at that very
+    /// row. By the first column alone it would be entered where the first of all that have the same value there stood, which
+    /// may be every row that was ever published. To a comparison of whole rows NULL is neither before nor behind, so that
+    /// rows with the same value and NULL in the second column are a range of their own.
+    fn ordered(&self, than: &str, is_due: &str) -> Vec<String> {
+        let columns = self.leads.iter().map(|lead| lead.column.clone()).chain([format!("t.{}", self.id)]);
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let id = format!("$3::text::{}", self.id_type);
+        let marks = (0..self.leads.len()).map(|at| self.mark(at)).chain([id.clone()]);
+        let marks = marks.collect::<Vec<_>>().join(", ");
+        let mut ranges = vec![format!(" and ({columns}) {than} ({marks}){is_due}")];
+        if let [first, second] = &self.leads[..]
+            && second.nullable
+        {
+            ranges.push(format!(
+                " and {} = {} and {} is null and ({} is not null or t.{} {than} {id}){is_due}",
+                first.column,
+                self.mark(0),
+                second.column,
+                self.mark(1),
+                self.id
+            ));
         }
-        let not_null = if on { String::new() } else { format!(" and {} is not null", first.column) };
-        vec![format!("{not_null}{from}{is_due}"), format!(" and {} is null and {behind}", first.column)]
+        ranges
     }
 
     /// That a row stands behind the given one (`>`), or is that (`>=`), from the column at a place on. NULL sorts last.

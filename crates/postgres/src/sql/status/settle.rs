@@ -40,9 +40,11 @@ impl SettleSql {
 const GIVEN: &str = "$2::text[], $3::bigint[]";
 const RETURNED: &str =
     "$2::text[], $3::bigint[], $7::text[], $8::int[], $9::bigint[], $10::text[], $11::bool[], $12::bool[]";
-/// What makes a row of Postrider's own table this claim's.
-const MINE: &str =
-    "e.outbox = $1 and e.entry = g.entry and e.owner = $4 and e.fence = $5 and e.leased_until is not null";
+/// Rows of Postrider's own table, by their ids as such: by a join alone the planner would read them all, and with them whatever
+/// was deleted and is not vacuumed yet.
+pub(super) const LISTED: &str = "e.outbox = $1 and e.entry = any($2::text[]) and e.entry = g.entry";
+/// What makes such a row this claim's.
+const MINE: &str = "e.owner = $4 and e.fence = $5 and e.leased_until is not null";
 
 impl Parts<'_> {
     fn is_lease(&self) -> bool {
@@ -123,13 +125,11 @@ impl Parts<'_> {
         let entries = &self.names.entries;
         let mine = if self.is_lease() {
             format!(
-                "delete from {entries} as e using given as g where {MINE}{} returning g.entry, g.version",
+                "delete from {entries} as e using given as g where {LISTED} and {MINE}{} returning g.entry, g.version",
                 self.unmoved()
             )
         } else {
-            format!(
-                "delete from {entries} as e using given as g where e.outbox = $1 and e.entry = g.entry returning g.entry"
-            )
+            format!("delete from {entries} as e using given as g where {LISTED} returning g.entry")
         };
         let (table, deletes) = (&self.names.table, self.layout.published == Published::Delete);
         let (from, among, entry) = self.among(if deletes { "using" } else { "from" }, self.listed());
@@ -196,7 +196,7 @@ impl Parts<'_> {
         let set: Vec<_> = beside.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         format!(
             "update {} as e set {}, owner = null, leased_until = null, fence = null from given as g \
-             where {MINE}{} returning g.*",
+             where {LISTED} and {MINE}{} returning g.*",
             self.names.entries,
             set.join(", "),
             self.unmoved()
@@ -265,7 +265,7 @@ impl Parts<'_> {
 
     fn was_returned(&self) -> String {
         format!(
-            "select count(*) from {} join {} as e on e.outbox = $1 and e.entry = g.entry where e.leased_until is null",
+            "select count(*) from {} join {} as e on {LISTED} where e.leased_until is null",
             listed("$2::text[]", "entry"),
             self.names.entries
         )

@@ -5,7 +5,7 @@ const CHEAP_US: i64 = 1_000;
 
 /// Times by the database's clock, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Looks {
+pub struct Looks {
     ended_us: i64,
     /// What the last one took.
     took_us: i64,
@@ -15,18 +15,21 @@ pub(crate) struct Looks {
 
 impl Looks {
     /// For something that is known to be there: a twentieth of the time.
-    pub(crate) fn is_due_soon(&self, now_us: i64) -> bool {
+    #[must_use]
+    pub fn is_due_soon(&self, now_us: i64) -> bool {
         self.is_due(now_us, 20, 2_000_000)
     }
 
     /// While there is other work: a fortieth.
-    pub(crate) fn is_due_at_work(&self, now_us: i64) -> bool {
+    #[must_use]
+    pub fn is_due_at_work(&self, now_us: i64) -> bool {
         self.is_due(now_us, 40, 15_000_000)
     }
 
     /// While there is none: a hundredth, for nobody would understand what an idle relay is busy with. But a row that came to
     /// stand before the mark, late or by a wrong clock, is not left there for long.
-    pub(crate) fn is_due_at_rest(&self, now_us: i64) -> bool {
+    #[must_use]
+    pub fn is_due_at_rest(&self, now_us: i64) -> bool {
         self.is_due(now_us, 100, 2_000_000)
     }
 
@@ -36,11 +39,13 @@ impl Looks {
         self.took_us <= CHEAP_US || since < 0 || since >= self.took_us.saturating_mul(times).min(longest_us)
     }
 
-    pub(crate) fn spend(&mut self, us: i64) {
+    /// The one under way has taken so much more.
+    pub fn spend(&mut self, us: i64) {
         self.spent_us = self.spent_us.saturating_add(us.max(0));
     }
 
-    pub(crate) fn end(&mut self, now_us: i64) {
+    /// The one under way is over.
+    pub fn end(&mut self, now_us: i64) {
         (self.took_us, self.ended_us) = (std::mem::take(&mut self.spent_us), now_us);
     }
 }
