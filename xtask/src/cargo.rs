@@ -23,6 +23,10 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn cargo(words: &str) -> Command {
     let mut command = program(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     command.args(words.split_whitespace());
+    // What is built once only is not built again in parts: that would double what a run leaves on the disk.
+    if std::env::var_os("CI").is_some() && std::env::var_os("CARGO_INCREMENTAL").is_none() {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 

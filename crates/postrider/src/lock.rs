@@ -59,6 +59,8 @@
 //!     if locks.check(&mut transaction, &held).await? {
 //!         // … your writes, and the event …
 //!         transaction.commit().await?;
+//!     } else {
+//!         transaction.rollback().await?;
 //!     }
 //!     locks.release(&mut conn, &held).await?;
 //! }
